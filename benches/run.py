@@ -47,6 +47,7 @@ from programs import (
     three_digits,
     window,
 )
+from quic import quic
 from record import Record
 
 
@@ -69,7 +70,7 @@ CASES = {
     "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
-OTHERS = ("windows", "instructions", "population", "terminals", "users", "split", "short", "study")
+OTHERS = ("windows", "instructions", "population", "terminals", "users", "split", "quic", "short", "study")
 
 NS2_CELL = ROOT / "validation/ns2"
 CELL_RATE_BPS = 155_000_000
@@ -271,8 +272,9 @@ def processor() -> str:
 
 def build(with_ns3: bool) -> None:
     """Compile ours and, where asked for, the peer that has to be compiled."""
-    cargo = ["cargo", "build", "--release", "--quiet", "-p", "perigee-sim", "--example", "download"]
-    subprocess.run(cargo, cwd=ROOT, check=True)
+    for crate, program in (("perigee-sim", "download"), ("perigee-quic", "cost")):
+        cargo = ["cargo", "build", "--release", "--quiet", "-p", crate, "--example", program]
+        subprocess.run(cargo, cwd=ROOT, check=True)
     if with_ns3:
         NS3.parent.mkdir(exist_ok=True)
         modules = ["core", "network", "internet", "point-to-point", "applications"]
@@ -322,6 +324,8 @@ def main() -> int:
         terminals(asked.repeats)
     if "users" in chosen:
         users(asked.repeats, with_peers=not asked.no_peers)
+    if "quic" in chosen:
+        quic(asked.repeats, record)
     if "short" in chosen:
         short()
     if "study" in chosen:

@@ -20,6 +20,7 @@ mod frame;
 mod key;
 mod measure;
 mod pairs;
+mod quic;
 mod rounds;
 mod sequence_history;
 mod side;
@@ -51,6 +52,8 @@ pub struct Analysis {
     pub connections: u64,
     /// UDP connections.
     pub udp: u64,
+    /// Connections of QUIC among them, with the version that their first datagram says.
+    pub quic: Vec<(&'static str, u64)>,
     /// Measured connections.
     pub measured: u64,
     /// Payload of connections that were not measured.
@@ -124,6 +127,7 @@ pub fn analyze(
         captured: measured.captured,
         connections: survey.connections,
         udp: survey.udp,
+        quic: quic::VERSIONS.iter().zip(survey.quic).map(|((_, name), count)| (*name, count)).collect(),
         measured: survey.chosen.len() as u64,
         other_payload_bytes: survey.other_payload,
         pushed_out: survey.pushed_out,

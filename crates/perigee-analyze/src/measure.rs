@@ -282,6 +282,7 @@ impl Assignment {
                 }
                 Followed::Udp(flow) => {
                     row.kind = "udp".into();
+                    row.handshake_ms = summary.opening.length().map(Time::as_millis_f64);
                     row.set_outcome(Outcome::Completed);
                     let end = flow.meter.end().unwrap_or(flow.until);
                     flow.meter.fill(&mut row, end, flow.sent());

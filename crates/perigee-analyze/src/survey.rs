@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::key::Key;
+use crate::quic::{LongHeader, VERSIONS};
 use crate::side::Side;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
@@ -30,6 +31,8 @@ pub(crate) struct ConnectionSummary {
     pub(crate) ways: [DirectionSummary; 2],
     /// The handshake: direction of the first SYN, and times of its packets.
     pub(crate) opening: Handshake,
+    /// Place among [`VERSIONS`] of QUIC, which its first datagram says.
+    pub(crate) quic: Option<usize>,
     /// Whether it was reset.
     pub(crate) reset: bool,
     /// Per direction, the position of the capture where another capture has determined it.
@@ -127,6 +130,8 @@ pub(crate) struct Survey {
     /// Number of connections, and how many of them use UDP.
     pub(crate) connections: u64,
     pub(crate) udp: u64,
+    /// Connections of QUIC, by version.
+    pub(crate) quic: [u64; VERSIONS.len()],
     /// Payload of the connections that were not selected, bytes.
     pub(crate) other_payload: u64,
     /// Connections that were dropped because too many were open at a time.
@@ -158,7 +163,15 @@ struct BySize(Box<ConnectionSummary>);
 impl Table {
     fn new(most: usize) -> Self {
         let counts = Counts::default();
-        let survey = Survey { counts, chosen: Vec::new(), connections: 0, udp: 0, other_payload: 0, pushed_out: 0 };
+        let survey = Survey {
+            counts,
+            chosen: Vec::new(),
+            connections: 0,
+            udp: 0,
+            quic: [0; VERSIONS.len()],
+            other_payload: 0,
+            pushed_out: 0,
+        };
         Self { places: FxHashMap::default(), open: Vec::new(), last: None, ended: BinaryHeap::new(), most, survey }
     }
 
@@ -211,6 +224,9 @@ impl Table {
     fn end(&mut self, summary: ConnectionSummary) {
         self.survey.connections += 1;
         self.survey.udp += u64::from(summary.key.is_udp());
+        if let Some(version) = summary.quic {
+            self.survey.quic[version] += 1;
+        }
         self.ended.push(Reverse(BySize(Box::new(summary))));
         if self.ended.len() > self.most
             && let Some(Reverse(BySize(least))) = self.ended.pop()
@@ -239,6 +255,7 @@ impl ConnectionSummary {
             clock_ns: (item.at_ns, item.at_ns),
             ways: [DirectionSummary::default(), DirectionSummary::default()],
             opening: Handshake::default(),
+            quic: None,
             reset: false,
             sides: [None; 2],
         }
@@ -278,8 +295,28 @@ impl ConnectionSummary {
         self.ways[item.way].seen_at(item.view);
         match item.packet.transport {
             Transport::Tcp(tcp) => self.segment(item.now, item.way, &tcp),
-            Transport::Udp { payload, .. } => self.ways[item.way].payload(item.now, payload),
+            Transport::Udp { payload, number, .. } => {
+                self.quic(item.now, item.way, number.and_then(LongHeader::of));
+                self.ways[item.way].payload(item.now, payload);
+            }
             Transport::Echo { .. } | Transport::Other => {}
+        }
+    }
+
+    /// The handshake of QUIC as the outside shows it: the opener's first datagram, the answer, and the opener's next one.
+    fn quic(&mut self, now: Time, at: usize, header: Option<LongHeader>) {
+        let opening = &mut self.opening;
+        if self.numbers.0 == self.numbers.1
+            && let Some(header) = header
+        {
+            self.quic = Some(header.version);
+            opening.syn(now, at, false);
+        } else if self.quic.is_some() && opening.way != Some(at) {
+            if !header.is_some_and(|header| header.is_retry) {
+                opening.answer.get_or_insert(now);
+            }
+        } else if self.quic.is_some() && opening.answer.is_some() {
+            opening.done.get_or_insert(now);
         }
     }
 

@@ -18,6 +18,7 @@
 
 mod algorithm;
 mod description;
+mod estimates;
 mod parameter;
 mod progress;
 mod raw;
@@ -28,6 +29,7 @@ mod watched;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, File, Refusal};
 pub use description::{describe, Image};
+pub use estimates::{Departure, WindowedMin};
 pub use parameter::Param;
 pub use progress::{Callback, Fault, Progress, ProgressNote, MOST_FRAMES};
 pub use raw::Ops;

@@ -29,7 +29,7 @@ use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_link::DelaySpec;
 use perigee_results::Standing;
-use perigee_sim::SimError;
+use perigee_sim::{RunResult, SimError};
 use perigee_study::{plan_json, setup_json, without_effect, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
@@ -287,7 +287,7 @@ impl Plan {
     /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
     /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
     ///
-    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and the captures of `sim` as pcapng by node;
+    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and the captures and qlogs of `sim` by file name;
     /// `None` if `progress` stopped it.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
@@ -317,10 +317,13 @@ impl Plan {
             }
             let own = self.confined.then(|| run.numbered());
             let result = perigee_sim::run(own.as_ref().unwrap_or(run), &mut tell)
-                .map(|result| (streams(&result.tables), result.captures));
+                .map(|result| (streams(&result.tables), files_of(result)));
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
-                error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
+                error @ (SimError::NoWay { .. }
+                | SimError::NotLoaded { .. }
+                | SimError::NotOverQuic { .. }
+                | SimError::NoQuic(_)) => Some(run_error(&error)),
                 error @ SimError::Fault { .. } => Some(fault_error(&error, &self.given)),
             })
         });
@@ -331,8 +334,8 @@ impl Plan {
             Err(Some(error)) => return Err(error),
         };
         let captures = PyDict::new(py);
-        for capture in captured {
-            captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
+        for (name, content) in captured {
+            captures.set_item(name, PyBytes::new(py, &content))?;
         }
         Ok(Some((to_python(py, tables)?, captures)))
     }
@@ -372,6 +375,12 @@ impl Plan {
     fn points(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().take_while(|run| run.round == 0)
     }
+}
+
+/// The captures of nodes and the logs of QUIC connections of a run, by the names of their files.
+fn files_of(result: RunResult) -> Vec<(String, Vec<u8>)> {
+    let captures = result.captures.into_iter().map(|one| (format!("{}.pcapng", one.node), one.pcapng));
+    captures.chain(result.qlogs.into_iter().map(|one| (one.name, one.qlog))).collect()
 }
 
 fn unfit_for_emulation(error: &perigee_emu::RunError) -> PyErr {

@@ -127,7 +127,8 @@ impl LiveFlow {
         let node = |number: u32| run.scenario.nodes[number as usize].to_string();
         let blank = Self {
             name: flow.name.to_string(),
-            kind: flow.traffic.kind(),
+            // iperf3 carries none over QUIC, whatever their kind.
+            kind: if flow.traffic.quic().is_some() { "quic" } else { flow.traffic.kind() },
             from_node: node(flow.from),
             to_node: node(flow.to),
             v6: flow.ip == IpVersion::V6,
@@ -175,7 +176,7 @@ impl LiveFlow {
                     ..blank
                 }
             }
-            Traffic::Population { .. } | Traffic::Datagrams(_) => blank,
+            Traffic::Population { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => blank,
         }
     }
 }

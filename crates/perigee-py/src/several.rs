@@ -5,13 +5,12 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use perigee_results::Tables;
-use perigee_sim::SimError;
 use perigee_study::Run;
 
 /// Carries runs out in their order until `longest` has passed: how many, and their tables.
 ///
-/// `progress` is called with the runs done, parts of them counted, and may end it. Before a run that fails, is cancelled or has
-/// captures it ends too, without that run: asked for alone, the run says what is the matter. Runs that are carried plain are done alone.
+/// `progress` is called with the runs done, parts of them counted, and may end it. Before a run that fails, is cancelled or has captures
+/// or logs it ends too, without that run: asked for alone, the run says what is the matter. Runs that are carried plain are done alone.
 pub(crate) fn simulate<'a>(
     runs: impl Iterator<Item = &'a Run>,
     longest: Duration,
@@ -22,11 +21,9 @@ pub(crate) fn simulate<'a>(
     let mut told = begun;
     for run in runs.take_while(|run| !run.scenario.is_plain) {
         match perigee_sim::run(run, &mut |standing| progress(done as f64 + standing.share)) {
-            Ok(result) if result.captures.is_empty() => tables.append(result.tables),
-            Ok(_)
-            | Err(SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. } | SimError::Fault { .. }) => {
-                break
-            }
+            Ok(result) if result.captures.is_empty() && result.qlogs.is_empty() => tables.append(result.tables),
+            // The caller runs this one by itself, and tells.
+            Ok(_) | Err(_) => break,
         }
         done += 1;
         let now = now();

@@ -27,6 +27,8 @@ pub struct Measure {
     pub states: Option<StatesOf>,
     /// Numbers of the nodes that capture their packets.
     pub pcap: Vec<u32>,
+    /// Numbers of the nodes whose ends of QUIC connections keep a log.
+    pub qlog: Vec<u32>,
 }
 
 /// End of a startup phase.
@@ -56,7 +58,19 @@ pub enum Amount {
     Duration(Time),
 }
 
-encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, capture, events, states, pcap });
+encode_struct!(Measure {
+    series,
+    startup,
+    steady,
+    goodput_bin,
+    rtt_bin,
+    milestones,
+    capture,
+    events,
+    states,
+    pcap,
+    qlog
+});
 encode_struct!(CaptureRules { first, startup, from, upto, least });
 encode_enum!(StatesOf { Changes, Acknowledgements });
 encode_enum!(Startup { Bytes(bytes), Time(time) });

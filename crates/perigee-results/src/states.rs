@@ -5,14 +5,14 @@
 use crate::table::{table, Cell, CellType, Column, Name, Table, Values};
 
 table!(StateRows, StateRow, "states",
-    "What the congestion control of each TCP flow knows, where `measure.states` asks for it: a row when its `state` \
-     has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be \
+    "What the congestion control of each flow over TCP, or of one connection over QUIC, knows, where `measure.states` \
+     asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be \
      watched (`perigee cc show`), which are empty in the rows of other algorithms." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     t_s: f64, "s", "When, in the run's time.";
-    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`: the state of TCP itself.";
+    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`: the state of the sender itself.";
     cwnd_packets: u32, "packets", "Congestion window.";
     ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";

@@ -17,7 +17,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     kind: Name, "", "Kind of the flow: `bulk`, `request`, `transactions`, `web`, `video`, `udp`, `voice`, `call` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
-    cc: Name, "", "Congestion control; empty for a flow without TCP.";
+    cc: Name, "", "Congestion control; empty for a flow without connections.";
     cc_params: Name, "", "Parameters of the congestion control that the study set: a JSON object.";
     bytes: u64, "B", "Payload that arrived and was acknowledged.";
     received_bytes: u64, "B", "Payload that was delivered in order to the receiving application.";
@@ -32,8 +32,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
          the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; \
          `stopped`: it ended in another way, or its end was not recorded.";
     handshake_ms: Option<f64>, "ms",
-        "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, \
-         and of a population, whose connections are in `responses`.";
+        "From the first SYN to the end of the handshake at the node that opened the connection; of QUIC from its first \
+         Initial packet, of a browser's first connection. Empty without a connection, and of a population over TCP, \
+         whose connections are in `responses`.";
     goodput_mbps: Option<f64>, "Mbit/s",
         "Received payload over the duration; empty for a flow that took no time, whose goodput has no bound.";
     goodput_p10_mbps: Option<f64>, "Mbit/s",
@@ -53,16 +54,21 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     rtt_p99_ms: Option<f64>, "ms", "99th percentile of the measured round trips.";
     steady_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the steady phase.";
     startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
-    sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
-    retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
+    sent_packets: Option<u64>, "packets",
+        "Data packets sent, retransmissions included; of QUIC datagrams of the end that sends the data. Empty where \
+         nobody counted them.";
+    retransmitted_packets: Option<u64>, "packets",
+        "Data packets sent again; empty where nobody counted them, and of QUIC, which repeats data in other packets.";
     rto_count: Option<u32>, "",
         "Retransmission timeouts of the end that sends the data, those of its handshake included; where the \
-         connection was never established: of the SYN. Empty where nobody counted them.";
+         connection was never established: of the SYN. Of QUIC its probe timeouts. Empty where nobody counted them.";
     busy_s: Option<f64>, "s",
         "Since the handshake, how long the sender had data that were unsent or unacknowledged (`tcpi_busy_time` of \
          Linux), whatever limited it; the next two are parts of it. Empty where nobody measured it: without TCP, \
          of a population, of real hosts, in captures, and of a flow that proxies split, whose legs have them.";
-    rwnd_limited_s: Option<f64>, "s", "How long the receiver's window kept back data that the sender had (`tcpi_rwnd_limited`).";
+    rwnd_limited_s: Option<f64>, "s",
+        "How long the receiver's window kept back data that the sender had (`tcpi_rwnd_limited`); of QUIC its flow \
+         control, of a stream or of the connection.";
     sndbuf_limited_s: Option<f64>, "s",
         "How long the send buffer kept back data that the application had, while all that it held was sent and the \
          congestion window had space (`tcpi_sndbuf_limited`); of a leg that begins at a proxy, its `buffer` too. \
@@ -106,7 +112,27 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
         "Median of the payload that arrives per second, as `capture_goodput_p10_mbps`.";
     capture_goodput_p90_mbps: Option<f64>, "Mbit/s",
         "90th percentile of the payload that arrives per second, as `capture_goodput_p10_mbps`.";
-    lost_packets: Option<u64>, "packets", "UDP, voice, calls and ping: packets (or answers) that never came; empty for TCP.";
+    lost_packets: Option<u64>, "packets",
+        "UDP, voice, calls and ping: packets (or answers) that never came; QUIC: packets that the end that sends the \
+         data declared lost (RFC 9002, section 6.1); empty for TCP.";
+    spurious_losses: Option<u64>, "",
+        "QUIC: times that all that was declared lost had arrived after all. This column and the six after it are empty \
+         without QUIC.";
+    transport: Name, "", "`quic`; empty otherwise.";
+    handshake: Name, "",
+        "How the connection was opened: `1-rtt`; `0-rtt`, where the server took the data of the first flight; \
+         `0-rtt-rejected`, where they were sent again; after `retry, ` where the server validated the address first. \
+         Empty where the handshake did not end.";
+    streams: Option<u64>, "", "Streams that were opened, of either end.";
+    limited_by: Name, "",
+        "What kept the end that sends the data from sending for the longest time: `handshake`, `congestion_window`, \
+         `pacing`, `flow_control`, or `application`, which had no more to send.";
+    passed_proxies: Option<u32>, "", "Proxies on the way of the data, which pass QUIC by.";
+    cause: Name, "",
+        "What went wrong with the connection: `no_answer`, nothing came back; `version`, the server has none of the \
+         client's versions; `mtu`, datagrams larger than a link's `mtu` were lost; `ecn_bleached`, the path clears \
+         the field; `0-rtt-rejected`; or the stack's words for an error. Of several the first in this order. Empty \
+         where nothing did.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
     jitter_ms: Option<f64>, "ms",
         "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its \
@@ -122,7 +148,7 @@ table!(Series, SeriesRow, "series",
     goodput_mbps: f64, "Mbit/s", "Payload that arrived at the receiver in the interval, each byte once, in order or not, over its length.";
     acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
     sacked_bytes: Option<u64>, "B", "Payload above it that SACK reports, at the end of the interval; empty where nobody knows.";
-    cwnd_packets: Option<u32>, "packets", "Congestion window; empty without TCP.";
+    cwnd_packets: Option<u32>, "packets", "Congestion window; empty without a connection.";
     ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
     rtt_mean_ms: Option<f64>, "ms", "Mean of the round trips measured in the interval; empty without one.";
@@ -383,13 +409,15 @@ table!(Connections, ConnectionRow, "connections",
     ended_by: Name, "", "`fin`, `reset`, or empty where the capture has no end of the connection.";
 });
 
-table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row per one or several in a row. Other engines do not write it." {
+table!(Losses, LossRow, "losses",
+    "Losses of data packets in a capture, or by a stack's own log: a row per one or several in a row. Other engines do \
+     not write it." {
     run: u32, "", "Number of the capture.";
     flow: Name, "", "Name of the flow.";
     t_s: f64, "s", "When the first of them was sent (behind the place of the loss: when its gap was seen), in the run's time.";
     how: Name, "",
         "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never \
-         passed, and was sent again.";
+         passed, and was sent again; `stack`: the sender's own log (a qlog) says so.";
     packets: u32, "packets", "How many in a row.";
     since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
     offset_bytes: u64, "B", "First byte lost, from the start of the stream.";

@@ -4,11 +4,27 @@ use perigee_tcp::{Endpoint, Failure};
 use perigee_traffic::{Action, End, Facts, Script};
 use perigee_units::Time;
 
-/// An end of a connection as sessions, applications, proxies and meters see it, whatever its transport: the border at which another one
-/// than TCP would stand. Byte counts begin with the connection.
-pub(crate) trait Stream {
-    /// Whether its handshake is complete and it has not failed.
+/// An end of a connection as applications see it, whatever its transport. Byte counts begin with the connection.
+pub(crate) trait Socket {
+    /// Whether its application may read and write: its handshake is complete and it has not failed.
     fn is_established(&self) -> bool;
+    /// Bytes given to [`Socket::write`].
+    fn written(&self) -> u64;
+    /// Bytes received in order.
+    fn received(&self) -> u64;
+    /// Whether the other end has closed its half, and all its bytes have been received.
+    fn peer_closed(&self) -> bool;
+    fn write(&mut self, bytes: u64);
+    /// Takes back what is written and the send buffer has not taken.
+    fn withdraw(&mut self);
+    /// Closes its half after the last byte written.
+    fn close(&mut self);
+    /// Closes its half at once, without what is not yet sent.
+    fn stop(&mut self);
+}
+
+/// An end of a connection as sessions, proxies and meters see it.
+pub(crate) trait Stream: Socket {
     /// Whether its handshake was ever complete.
     fn was_established(&self) -> bool;
     /// Why it failed, if it did.
@@ -19,18 +35,12 @@ pub(crate) trait Stream {
     fn deadline(&self) -> Time;
     /// Whether it has something to send now.
     fn has_output(&self) -> bool;
-    /// Bytes given to [`Stream::write`].
-    fn written(&self) -> u64;
     /// Bytes written that the other end has not acknowledged.
     fn unacked(&self) -> u64;
-    /// Bytes received in order.
-    fn received(&self) -> u64;
     /// Bytes received, in order or behind a gap.
     fn arrived(&self) -> u64;
     /// Bytes received that have not been read, if they are read on demand.
     fn unread(&self) -> u64;
-    /// Whether the other end has closed its half, and all its bytes have been received.
-    fn peer_closed(&self) -> bool;
     /// Takes the latest round trip that it has measured since the last call.
     fn take_rtt(&mut self) -> Option<Time>;
     /// Opens the connection.
@@ -39,14 +49,7 @@ pub(crate) trait Stream {
     fn read_on_demand(&mut self);
     /// Runs the timers that are due.
     fn on_timer(&mut self, now: Time);
-    fn write(&mut self, bytes: u64);
-    /// Takes back what is written and the send buffer has not taken.
-    fn withdraw(&mut self);
     fn read(&mut self, now: Time, bytes: u64);
-    /// Closes its half after the last byte written.
-    fn close(&mut self);
-    /// Closes its half at once, without what is not yet sent.
-    fn stop(&mut self);
     /// Fails, and tells the other end.
     fn abort(&mut self);
     /// Whether its application has more to write, and may not until data is acknowledged.
@@ -67,31 +70,40 @@ macro_rules! own_methods {
     };
 }
 
-impl Stream for Endpoint {
+impl Socket for Endpoint {
     own_methods! {
         asks {
             is_established() -> bool;
+            written() -> u64;
+            received() -> u64;
+            peer_closed() -> bool;
+        }
+        does {
+            write(bytes: u64);
+            withdraw();
+            close();
+            stop();
+        }
+    }
+}
+
+impl Stream for Endpoint {
+    own_methods! {
+        asks {
             was_established() -> bool;
             failure() -> Option<Failure>;
             is_closed() -> bool;
             deadline() -> Time;
             has_output() -> bool;
-            written() -> u64;
             unacked() -> u64;
-            received() -> u64;
             arrived() -> u64;
             unread() -> u64;
-            peer_closed() -> bool;
         }
         does {
             open(now: Time);
             read_on_demand();
             on_timer(now: Time);
-            write(bytes: u64);
-            withdraw();
             read(now: Time, bytes: u64);
-            close();
-            stop();
             abort();
             set_writer_blocked(is_blocked: bool);
         }
@@ -116,7 +128,7 @@ impl Wait {
 }
 
 /// Runs the application at a connected end as far as possible.
-pub(crate) fn act(now: Time, end: End, host: &mut impl Stream, script: &mut Script) -> Wait {
+pub(crate) fn act(now: Time, end: End, host: &mut impl Socket, script: &mut Script) -> Wait {
     let mut wait = Wait::NOTHING;
     loop {
         let facts = Facts { now, received: host.received(), closed: host.peer_closed() };

@@ -2,16 +2,17 @@
 //!
 //! Each link at a node is an interface of the file. A packet is recorded when it arrives over a link and when it is offered to one
 //! (before its queue), so a router shows it twice, on two interfaces. The file contains the headers, the number of a datagram and the
-//! original length, without the zeros of the payload.
+//! original length, without the zeros of the payload; of QUIC all bytes.
 
 use std::time::Duration;
 
 use perigee_study::{FlowSpec, LinkAt, Scenario};
 use perigee_tcp::Flags;
 use perigee_units::{Stream, Time};
-use perigee_wire::{CaptureWriter, Direction, LinkType, Ports, ETHERNET_HEADER_BYTES};
+use perigee_wire::{append_payload, CaptureWriter, Direction, LinkType, Ports, ETHERNET_HEADER_BYTES};
 
 use crate::packet::NetPacket;
+use crate::payloads::Payloads;
 use crate::wire::Endpoints;
 
 /// One capture per node of `measure.pcap`, with the state that its packets need.
@@ -66,6 +67,7 @@ impl Captures {
             return None;
         }
         let links = scenario.links.len();
+        let has_quic = scenario.flows.iter().any(|flow| flow.traffic.quic().is_some());
         let (mut leaving, mut entering) = (vec![None; links], vec![None; links]);
         let mut files = Vec::new();
         for node in nodes {
@@ -76,7 +78,7 @@ impl Captures {
                 link.entering.into_iter().for_each(|number| entering[number] = at);
             }
             let names = interfaces.iter().map(|link| link.name);
-            files.push((*node, Capture::new(names, payload)));
+            files.push((*node, Capture::new(names, payload, has_quic)));
         }
         let mut identity = Identity::of(scenario, seed);
         let of_flow = |number: u32| identity.endpoints(&scenario.flows[number as usize], number);
@@ -92,14 +94,14 @@ impl Captures {
     }
 
     /// A packet is offered to `link`.
-    pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
+    pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket, payloads: &Payloads) {
         self.learn_window_scale(packet);
-        self.write(now, interface_at(&self.leaving, link), Direction::Outbound, packet);
+        self.write(now, interface_at(&self.leaving, link), Direction::Outbound, packet, payloads);
     }
 
     /// A packet arrives over `link`.
-    pub(crate) fn inbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
-        self.write(now, interface_at(&self.entering, link), Direction::Inbound, packet);
+    pub(crate) fn inbound(&mut self, now: Time, link: u32, packet: &NetPacket, payloads: &Payloads) {
+        self.write(now, interface_at(&self.entering, link), Direction::Inbound, packet, payloads);
     }
 
     /// Node number and pcapng file of each.
@@ -113,11 +115,21 @@ impl Captures {
         }
     }
 
-    fn write(&mut self, now: Time, at: Option<InterfaceAt>, direction: Direction, packet: &NetPacket) {
+    fn write(
+        &mut self,
+        now: Time,
+        at: Option<InterfaceAt>,
+        direction: Direction,
+        packet: &NetPacket,
+        payloads: &Payloads,
+    ) {
         let Some(InterfaceAt { file, interface }) = at else { return };
         let way = packet.stored.way as usize;
-        let capture = &mut self.files[file].1;
-        capture.packet(now, interface, direction, packet, self.endpoints[way], self.window_shift[way]);
+        let (capture, endpoints) = (&mut self.files[file].1, self.endpoints[way]);
+        let headers = endpoints.headers(packet, self.window_shift[way]);
+        let datagram = packet.datagram().filter(|_| endpoints.is_quic());
+        let payload = datagram.map(|datagram| payloads.get(datagram.number));
+        capture.packet(now, (interface, direction), packet, headers, payload);
     }
 }
 
@@ -134,9 +146,10 @@ struct Capture {
 }
 
 impl Capture {
-    /// An empty capture with one interface per name that records `payload` bytes of each packet's payload.
-    fn new<'a>(interfaces: impl IntoIterator<Item = &'a str>, payload: usize) -> Self {
-        let writer = CaptureWriter::new(Vec::new(), LinkType::Ethernet, interfaces, None).expect(IN_MEMORY);
+    /// An empty capture with one interface per name that records `payload` bytes of each packet's payload, and all bytes of QUIC.
+    fn new<'a>(interfaces: impl IntoIterator<Item = &'a str>, payload: usize, has_quic: bool) -> Self {
+        let comment = has_quic.then(|| NULL_KEYS.to_owned());
+        let writer = CaptureWriter::new(Vec::new(), LinkType::Ethernet, interfaces, comment).expect(IN_MEMORY);
         Self { writer, payload }
     }
 
@@ -144,15 +157,17 @@ impl Capture {
     fn packet(
         &mut self,
         now: Time,
-        interface: u32,
-        direction: Direction,
+        (interface, direction): (u32, Direction),
         packet: &NetPacket,
-        endpoints: Endpoints,
-        window_shift: u8,
+        headers: Vec<u8>,
+        payload: Option<&[u8]>,
     ) {
         let original_len = u32::from(packet.stored.bytes) + ETHERNET_HEADER_BYTES as u32;
-        let mut data = endpoints.headers(packet, window_shift);
-        data.resize((data.len() + self.payload).min(original_len as usize), 0);
+        let mut data = headers;
+        match payload {
+            Some(payload) => append_payload(&mut data, payload),
+            None => data.resize((data.len() + self.payload).min(original_len as usize), 0),
+        }
         let at = Duration::from_nanos(now.as_nanos());
         self.writer.packet(at, interface, direction, original_len, &data).expect(IN_MEMORY);
     }
@@ -163,4 +178,8 @@ impl Capture {
     }
 }
 
+/// The comment on a capture with packets of QUIC.
+const NULL_KEYS: &str =
+    "The QUIC packets were simulated without keys: their frames are not encrypted, their headers not protected, and \
+    their tags are zeros. Programs that decrypt Initial packets find them damaged.";
 const IN_MEMORY: &str = "writing to memory cannot fail, and every interface was described";

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Standing, Tables};
-use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
+use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -13,10 +13,10 @@ use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
 use crate::hop::Departure;
 use crate::network::Network;
-use crate::packet::{NetPacket, Parcel};
+use crate::packet::{NetPacket, Parcel, Stored};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::{Proxy, ProxyState};
-use crate::result::{Captured, RunResult, SimError};
+use crate::result::{Captured, Logged, RunResult, SimError};
 use crate::session_flow::SessionFlow;
 use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
@@ -51,6 +51,12 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(run: &'a Run, carriage: Carriage) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
+        #[cfg(feature = "quic")]
+        crate::quic::check(run)?;
+        #[cfg(not(feature = "quic"))]
+        if let Some(flow) = scenario.flows.iter().find(|flow| flow.traffic.quic().is_some()) {
+            return Err(SimError::NoQuic(flow.name.to_string()));
+        }
         let mut network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
         let first_legs = (0..flows as u32).map(|flow| LegOf { flow, leg: 0 });
@@ -111,7 +117,7 @@ impl<'a> Engine<'a> {
             if source < self.sources.endpoints {
                 match self.world.network.deliver(now, source, &mut buffer) {
                     Departure::Packet => self.at_destination(now, source, &mut buffer),
-                    Departure::Dropped { at, way } => self.packet_dropped(at, way),
+                    Departure::Dropped { at } => self.packet_dropped(at, &buffer.stored),
                     Departure::Nothing => {}
                 }
             } else if source > self.sources.routes {
@@ -138,8 +144,11 @@ impl<'a> Engine<'a> {
         let of_flow = |((flow, held), spec): ((&Flow<'_>, u64), &FlowSpec)| {
             flow.broken(held, &network.queue).map(|broken| format!("flow `{}` {broken}", spec.name))
         };
+        let kept = network.payloads.len() as u64;
+        let known: u64 = self.flows.iter().map(Flow::payloads).sum();
+        let leaked = (kept != known).then(|| format!("the network keeps {kept} payloads, and flows know of {known}"));
         let mut flows = self.flows.iter().zip(held).zip(&self.scenario.flows);
-        match checks::broken_by(network).or_else(|| flows.find_map(of_flow)) {
+        match checks::broken_by(network).or(leaked).or_else(|| flows.find_map(of_flow)) {
             Some(broken) => Err(SimError::Fault { broken, at: self.latest }),
             None => Ok(()),
         }
@@ -149,7 +158,18 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     fn added_event(&mut self, now: Time, source: u32, buffer: &mut NetPacket) {
         let AddedSource { flow, event } = self.world.added_source(source);
-        let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
+        let flow = match &mut self.flows[flow as usize] {
+            Flow::Population(flow) => flow,
+            Flow::Quic(flow) => match event {
+                PopulationEvent::Timer(at) => return flow.on_timer(now, at, &mut self.world),
+                PopulationEvent::Wait(slot) => {
+                    self.world.network.queue.remove(source);
+                    return flow.on_wait(now, slot, &mut self.world);
+                }
+                PopulationEvent::Line | PopulationEvent::Memory(_) => return,
+            },
+            Flow::Pending(_) | Flow::Session(_) | Flow::Datagram(_) => return,
+        };
         match event {
             PopulationEvent::Line => flow.on_line(now, buffer, &mut self.world),
             PopulationEvent::Timer(at) => flow.on_timer(now, at, &mut self.world),
@@ -172,8 +192,10 @@ impl<'a> Engine<'a> {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint.is_multiple_of(2) { End::From } else { End::To };
             let LegOf { flow, leg } = self.world.connection(endpoint / 2);
-            if let Flow::Session(flow) = &mut self.flows[flow as usize] {
-                flow.on_timer(now, LegEnd { leg, end }, &mut self.world);
+            match &mut self.flows[flow as usize] {
+                Flow::Session(flow) => flow.on_timer(now, LegEnd { leg, end }, &mut self.world),
+                Flow::Quic(flow) => flow.on_timer(now, LegEnd { leg, end }, &mut self.world),
+                Flow::Pending(_) | Flow::Datagram(_) | Flow::Population(_) => {}
             }
         } else if source < self.sources.sampling {
             self.instant(now, source - self.sources.instants);
@@ -204,16 +226,18 @@ impl<'a> Engine<'a> {
                 }
             }
             Flow::Datagram(flow) => flow.on_packet(now, arrived, &mut self.world),
+            Flow::Quic(flow) => flow.on_packet(now, LegEnd { leg, end }, arrived, &mut self.world),
             Flow::Pending(_) => {}
         }
     }
 
     #[cold]
-    fn packet_dropped(&mut self, at: Time, way: u32) {
-        let LegOf { flow, leg } = self.world.connection(way / 2);
+    fn packet_dropped(&mut self, at: Time, packet: &Stored) {
+        let LegOf { flow, leg } = self.world.connection(packet.way / 2);
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
             Flow::Population(flow) => flow.dropped(leg),
+            Flow::Quic(flow) => flow.dropped(at, leg, packet, &mut self.world),
             Flow::Pending(_) | Flow::Session(_) => {}
         }
     }
@@ -244,10 +268,17 @@ impl<'a> Engine<'a> {
                     Flow::Population(Box::new(PopulationFlow::start(start, tcp, population, &mut self.world)))
                 }
                 Traffic::Datagrams(datagrams) => Flow::Datagram(Box::new(DatagramFlow::start(start, datagrams))),
+                #[cfg(feature = "quic")]
+                Traffic::Quic { quic, load } => {
+                    Flow::Quic(crate::quic::start(start, (quic, load), self.run, &mut self.world))
+                }
+                #[cfg(not(feature = "quic"))]
+                Traffic::Quic { .. } => unreachable!("a build without QUIC has refused the run"),
             };
         }
         let next = match flow {
             Flow::Session(flow) => return flow.on_instant(now, &mut self.world),
+            Flow::Quic(flow) => return flow.on_instant(now, &mut self.world),
             Flow::Datagram(flow) => {
                 flow.on_instant(now, &mut self.world);
                 flow.next_instant()
@@ -285,6 +316,12 @@ impl<'a> Engine<'a> {
                     flow.write_series(now, id, &mut |row| table.push(row));
                     flow.ledger.meter().end()
                 }
+                Flow::Quic(flow) => {
+                    if let Some(row) = flow.series_row(now, id) {
+                        table.push(row);
+                    }
+                    flow.meter().end()
+                }
                 Flow::Pending(_) => None,
             };
             end.is_none_or(|end| end > now)
@@ -304,7 +341,7 @@ impl<'a> Engine<'a> {
             match flow {
                 Flow::Session(flow) => flow.session.add_to(&mut states),
                 Flow::Population(flow) => flow.add_to(&mut states),
-                Flow::Pending(_) | Flow::Datagram(_) => {}
+                Flow::Pending(_) | Flow::Datagram(_) | Flow::Quic(_) => {}
             }
         }
         let proxies = self.scenario.proxies.iter().zip(&self.world.proxies);
@@ -324,8 +361,8 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn change_routes(&mut self, now: Time) {
-        for (at, way) in self.world.network.change_routes(now) {
-            self.packet_dropped(at, way);
+        for (at, packet) in self.world.network.change_routes(now) {
+            self.packet_dropped(at, &packet);
         }
         match self.world.network.next_route_change() {
             Some(at) => self.world.network.queue.set(self.sources.routes, at),
@@ -352,6 +389,7 @@ impl<'a> Engine<'a> {
                 Flow::Pending(_) => self.world.network.queue.remove(source),
                 Flow::Session(flow) => flow.cut_off(now, outcome),
                 Flow::Datagram(flow) => flow.cut_off(now),
+                Flow::Quic(flow) => flow.cut_off(now, outcome),
                 Flow::Population(flow) => flow.cut_off(now, outcome, &mut self.world),
             }
         }
@@ -362,6 +400,7 @@ impl<'a> Engine<'a> {
             Flow::Pending(_) => (0.0, 0),
             Flow::Session(flow) => (flow.progress(now), flow.received_by_now()),
             Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
+            Flow::Quic(flow) => (flow.progress(now), flow.meter().received()),
             Flow::Population(flow) => (flow.ledger.progress(now), flow.ledger.meter().received()),
         };
         Standing::new(now, self.flows.iter().map(of_flow))
@@ -371,14 +410,22 @@ impl<'a> Engine<'a> {
     pub(crate) fn finish(mut self) -> RunResult {
         let (stop, run) = (self.world.end(), self.run.index);
         let (logs, captures) = self.world.network.finish(stop);
+        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
+        let mut qlogs = Vec::new();
         for (number, flow) in (0..).zip(&mut self.flows) {
+            if let Flow::Quic(flow) = flow {
+                let spec = &self.scenario.flows[number];
+                qlogs.extend(flow.take_qlogs().into_iter().map(|(end, connection, qlog)| {
+                    let node = name_of(if end == End::From { spec.from } else { spec.to });
+                    Logged { name: format!("{node}-{}{connection}.sqlog", spec.name), qlog }
+                }));
+            }
             flow.write(self.run, number, stop, &mut self.tables);
         }
         write_links(run, &logs, &mut self.tables);
-        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
         let captures = captures.into_iter().flat_map(crate::captures::Captures::into_files);
         let captures = captures.map(|(node, pcapng)| Captured { node: name_of(node), pcapng }).collect();
-        RunResult { tables: self.tables, captures, events: self.events }
+        RunResult { tables: self.tables, captures, qlogs, events: self.events }
     }
 }
 
@@ -401,7 +448,7 @@ fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
 
 /// Checks that the algorithm is loaded, not just described.
 fn check_loaded(flow: &FlowSpec) -> Result<(), SimError> {
-    let mut controls = flow.traffic.tcp().into_iter().flat_map(Tcp::congestion_controls);
+    let mut controls = flow.traffic.congestion_controls();
     match controls.find(|cc| !cc.algorithm().is_loaded()) {
         Some(cc) => Err(SimError::NotLoaded { flow: flow.name.to_string(), cc: cc.algorithm().name().to_owned() }),
         None => Ok(()),

@@ -9,7 +9,7 @@ use perigee_units::Time;
 
 use crate::calendar::Calendar;
 use crate::carriage::Carriage;
-use crate::packet::{NetPacket, Parcel};
+use crate::packet::{NetPacket, Parcel, Stored};
 use crate::routes::BY_WAY;
 use crate::store::PacketStore;
 
@@ -39,7 +39,7 @@ pub(crate) struct Hop {
 pub(crate) struct LostBehind {
     pub(crate) leaves: Time,
     pub(crate) lost: Time,
-    pub(crate) way: u32,
+    pub(crate) packet: Stored,
 }
 
 /// The outcome of a link's event.
@@ -47,9 +47,9 @@ pub(crate) struct LostBehind {
 pub(crate) enum Departure {
     /// No packet leaves the link, or it was passed to the next one.
     Nothing,
-    /// A packet of this way was dropped or lost, by this link or a later one.
-    Dropped { at: Time, way: u32 },
-    /// A packet, which is in the caller's buffer.
+    /// The packet in the caller's buffer was dropped or lost at this time, by this link or a later one.
+    Dropped { at: Time },
+    /// A packet, which is in the caller's buffer, has arrived.
     Packet,
 }
 
@@ -100,7 +100,7 @@ impl Hop {
         self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
-    /// Takes what leaves a link that stores packets by `now`; a packet is moved into `buffer`.
+    /// Takes what leaves a link that stores packets by `now`; a packet, or what is known of a dropped one, is moved into `buffer`.
     #[inline(never)]
     pub(crate) fn poll(&mut self, now: Time, buffer: &mut NetPacket) -> Departure {
         match self.link.poll(now) {
@@ -108,11 +108,15 @@ impl Hop {
                 self.store.take(delivery.packet, buffer);
                 Departure::Packet
             }
-            Some(Exit::Dropped(drop)) => Departure::Dropped { at: now, way: self.store.give_up(drop.packet).way },
+            Some(Exit::Dropped(drop)) => {
+                buffer.stored = *self.store.give_up(drop.packet);
+                Departure::Dropped { at: now }
+            }
             None => match self.lost_behind.front() {
-                Some(&LostBehind { leaves, lost, way }) if leaves <= now => {
+                Some(&LostBehind { leaves, lost, packet }) if leaves <= now => {
                     self.lost_behind.pop_front();
-                    Departure::Dropped { at: lost, way }
+                    buffer.stored = packet;
+                    Departure::Dropped { at: lost }
                 }
                 _ => Departure::Nothing,
             },
@@ -165,7 +169,7 @@ impl Hop {
 
     /// The way of each packet whose fate has not been reported to its flow.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
-        let lost = self.lost_behind.iter().map(|lost| lost.way);
+        let lost = self.lost_behind.iter().map(|lost| lost.packet.way);
         self.calendar.ways().chain(self.store.ways()).chain(lost)
     }
 }

@@ -5,7 +5,7 @@ use perigee_study::{FlowSpec, Run};
 use perigee_traffic::{Carried, Delivered, End, Ledger, SenderTotals};
 use perigee_units::Time;
 
-use crate::application::Stream;
+use crate::application::{Socket as _, Stream};
 use crate::connection::{sent, state, Account, Connection};
 
 /// Measures the legs of a session; a leg's number counts from 0.

@@ -25,10 +25,13 @@ mod log;
 mod lookahead;
 mod network;
 mod packet;
+mod payloads;
 mod population_flow;
 mod processing;
 mod proxy;
 mod queue;
+#[cfg(feature = "quic")]
+mod quic;
 mod relay;
 mod remembered;
 mod result;
@@ -52,7 +55,7 @@ use perigee_study::Run;
 
 pub use engine::EVENTS_PER_PROGRESS;
 pub use queue::EventQueue;
-pub use result::{Captured, RunResult, SimError};
+pub use result::{Captured, Logged, RunResult, SimError};
 pub use simulation::Simulation;
 
 /// Simulates one run.

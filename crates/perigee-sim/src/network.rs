@@ -27,7 +27,8 @@ use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::carriage::Carriage;
 use crate::hop::{Departure, Hop, LinkAccount, LostBehind};
-use crate::packet::{NetPacket, Parcel};
+use crate::packet::{NetPacket, Parcel, Stored};
+use crate::payloads::Payloads;
 use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{lookahead_links, single_feeders, Routes, ARRIVED, BY_WAY, LATER};
@@ -46,6 +47,8 @@ pub(crate) struct Network {
     last_links: Vec<Option<u32>>,
     /// Packets sent by the ends, and arrived at their destinations.
     traffic: Traffic,
+    /// The bytes of datagrams in the network that have any.
+    pub(crate) payloads: Payloads,
 }
 
 /// Packets exchanged by the ends of connections and flows.
@@ -119,6 +122,7 @@ impl Network {
             captures,
             last_links,
             traffic: Traffic::default(),
+            payloads: Payloads::default(),
         }
     }
 
@@ -190,7 +194,7 @@ impl Network {
         self.hops[link as usize].calendar.keep(at, packet, &mut self.queue);
     }
 
-    /// Processes the event of `link` at its time; a packet that arrives at its destination is moved into `buffer`.
+    /// Processes the event of `link` at its time; a packet that arrives at its destination, or is dropped, is moved into `buffer`.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, now: Time, link: u32, buffer: &mut NetPacket) -> Departure {
         let hop = &mut self.hops[link as usize];
@@ -204,13 +208,13 @@ impl Network {
             return Departure::Nothing;
         }
         if let Some(captures) = &mut self.captures {
-            captures.inbound(now, link, &buffer.whole());
+            captures.inbound(now, link, &buffer.whole(), &self.payloads);
         }
         let next = self.after(link, buffer.way());
         if next != ARRIVED {
             // A cut-through target leaves no events to the link before it.
             return match self.forward(now, next & !LATER, &mut *buffer) {
-                Fate::Dropped(at) => Departure::Dropped { at, way: buffer.way() },
+                Fate::Dropped(at) => Departure::Dropped { at },
                 _ => Departure::Nothing,
             };
         }
@@ -267,8 +271,8 @@ impl Network {
     }
 
     /// Changes the routes due at `now`, and moves or loses the packets that wait for the old links. Returns when
-    /// packets are lost by that, and their ways.
-    pub(crate) fn change_routes(&mut self, now: Time) -> Vec<(Time, u32)> {
+    /// packets are lost by that, and these packets.
+    pub(crate) fn change_routes(&mut self, now: Time) -> Vec<(Time, Stored)> {
         let mut gone = Vec::new();
         for RouteChange { to, link, from, waiting, .. } in self.routes.change(now) {
             let (Some(from), Waiting::Moved | Waiting::Lost) = (from, waiting) else { continue };
@@ -282,12 +286,12 @@ impl Network {
             for packet in withdrawn {
                 let store = &mut self.hops[from as usize].store;
                 if is_lost {
-                    gone.push((now, store.give_up(packet).way));
+                    gone.push((now, *store.give_up(packet)));
                     continue;
                 }
                 store.take(packet, &mut buffer);
                 if let Fate::Dropped(at) = self.forward(now, link, &mut buffer) {
-                    gone.push((at, buffer.way()));
+                    gone.push((at, buffer.stored));
                 }
             }
             self.set_event(from);
@@ -403,7 +407,7 @@ impl Network {
     fn slow_path(&mut self, mut now: Time, mut link: u32, mut packet: impl Parcel) -> Fate {
         // With captures, every link is a stop.
         if let Some(captures) = &mut self.captures {
-            captures.outbound(now, link, &packet.whole());
+            captures.outbound(now, link, &packet.whole(), &self.payloads);
         }
         loop {
             let hop = &mut self.hops[link as usize];
@@ -458,7 +462,7 @@ impl Network {
             let (next, Some(left)) = (hop.next, hop.link.decide_ahead(now)) else { return };
             hop.store.take(left.packet, &mut packet);
             if let Fate::Dropped(lost) = self.forward(left.at, next, &mut packet) {
-                self.hops[link as usize].note_lost(LostBehind { leaves: left.at, lost, way: packet.way() });
+                self.hops[link as usize].note_lost(LostBehind { leaves: left.at, lost, packet: packet.stored });
             }
         }
     }

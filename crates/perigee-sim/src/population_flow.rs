@@ -18,7 +18,7 @@ use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::access::Access;
-use crate::application::Stream as _;
+use crate::application::{Socket as _, Stream as _};
 use crate::connection::{Connection, Side};
 use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;

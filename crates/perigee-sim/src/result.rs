@@ -10,6 +10,8 @@ pub struct RunResult {
     pub tables: Tables,
     /// Captures of the nodes that the study names, in its order.
     pub captures: Vec<Captured>,
+    /// Logs of ends of QUIC connections at the nodes that the study names.
+    pub qlogs: Vec<Logged>,
     /// Number of events processed, a measure of the work.
     pub events: u64,
 }
@@ -21,6 +23,15 @@ pub struct Captured {
     pub node: Name,
     /// A pcapng file.
     pub pcapng: Vec<u8>,
+}
+
+/// The log of an end of a QUIC connection.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// Name of the file: node, flow and ending.
+    pub name: String,
+    /// A qlog file.
+    pub qlog: Vec<u8>,
 }
 
 /// Why a run has no result.
@@ -47,6 +58,17 @@ pub enum SimError {
         /// Name of the algorithm.
         cc: String,
     },
+    /// A flow is over QUIC, which cannot have its congestion control.
+    #[error("flow `{flow}`: {why}")]
+    NotOverQuic {
+        /// Name of the flow.
+        flow: String,
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// A flow is over QUIC, which this build of the simulator has not.
+    #[error("flow `{0}` is over QUIC, which is not simulated in a browser; run the study with `perigee run`")]
+    NoQuic(String),
     /// The run broke a law of the simulator, so its tables are not valid.
     #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it \
         with the study", .at.as_secs_f64())]

@@ -9,7 +9,7 @@ use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_traffic::{Delivered, End, Script};
 use perigee_units::Time;
 
-use crate::application::{act, Stream, Wait};
+use crate::application::{act, Socket as _, Stream, Wait};
 use crate::connection::Connection;
 use crate::leg_meters::LegMeter;
 use crate::packet::{NetPacket, Parcel as _};

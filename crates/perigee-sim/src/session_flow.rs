@@ -10,7 +10,7 @@ use perigee_tcp::{Failure, Flags, Info};
 use perigee_traffic::{App, End};
 use perigee_units::Time;
 
-use crate::application::Stream;
+use crate::application::{Socket, Stream};
 use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::leg_meters::{FlowMeter, LegRecords};
 use crate::packet::NetPacket;

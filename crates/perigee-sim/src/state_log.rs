@@ -1,6 +1,6 @@
 //! The log of a congestion control: a row when its state has changed, or for each ACK.
 
-use perigee_cc::{Watched, EMPTY};
+use perigee_cc::{CaState, Watched, EMPTY};
 use perigee_results::{FlowId, Name, StateRow, States, StatesOf, WatchedCells, WatchedColumn};
 use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_units::Time;
@@ -43,37 +43,73 @@ impl StateLog {
             return;
         }
         host.watch(&mut self.next);
-        let state = self.state_of(host);
-        if self.of == StatesOf::Changes && self.state == Some(state) {
+        if !self.is_due(host.algorithm().watched(), || host.info().ca_state) {
             return;
         }
-        self.state = Some(state);
-        self.values.extend_from_slice(&self.next);
         let info = host.info();
-        let last = self.rows.last().map(|row| &row.ca_state);
-        let ca_state = match last.filter(|last| ***last == *info.ca_state.as_str()) {
-            Some(same) => same.clone(),
-            None => info.ca_state.as_str().into(),
-        };
-        self.rows.push(StateRow {
-            t_s: now.as_secs_f64(),
-            ca_state,
+        let row = StateRow {
             cwnd_packets: info.cwnd,
             ssthresh_packets: info.ssthresh,
             pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
             inflight_packets: info.inflight,
             delivered_packets: info.delivered,
             lost_packets: info.lost,
-            rtt_ms: rtt.map(Time::as_millis_f64),
             app_limited: info.app_limited,
             ..StateRow::default()
-        });
+        };
+        self.push(now, rtt, info.ca_state, row);
     }
 
-    /// The algorithm's watched value `state`; without one, the state of TCP.
-    fn state_of(&self, host: &Endpoint) -> u64 {
-        let index = host.algorithm().watched().iter().position(|value| value.name == "state");
-        index.map_or_else(|| host.info().ca_state as u64, |index| self.next[index])
+    /// After an acknowledgement, which gave a round trip, or after any other event of a sender over QUIC, whose algorithm has these
+    /// watched values.
+    #[cfg(feature = "quic")]
+    pub(crate) fn look_at_quic(
+        &mut self,
+        now: Time,
+        rtt: Option<Time>,
+        endpoint: &mut perigee_quic::Endpoint,
+        watched: &[Watched],
+    ) {
+        if !endpoint.is_connected() || (rtt.is_none() && self.of == StatesOf::Acknowledgements) {
+            return;
+        }
+        endpoint.watch(&mut self.next);
+        let info = endpoint.info();
+        let (Some(ca_state), Some(inflight), Some(delivered)) = (info.ca_state, info.inflight, info.delivered) else {
+            return;
+        };
+        if !self.is_due(watched, || ca_state) {
+            return;
+        }
+        let row = StateRow {
+            cwnd_packets: info.cwnd,
+            ssthresh_packets: info.ssthresh,
+            pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
+            inflight_packets: inflight,
+            delivered_packets: delivered,
+            lost_packets: info.lost,
+            app_limited: info.app_limited == Some(true),
+            ..StateRow::default()
+        };
+        self.push(now, rtt, ca_state, row);
+    }
+
+    /// Whether a row is due: each is, or the algorithm's watched value `state` (without one, the state of the sender) has changed.
+    fn is_due(&mut self, watched: &[Watched], ca_state: impl FnOnce() -> CaState) -> bool {
+        let index = watched.iter().position(|value| value.name == "state");
+        let state = index.map_or_else(|| ca_state() as u64, |index| self.next[index]);
+        let has_changed = self.state.replace(state) != Some(state);
+        has_changed || self.of != StatesOf::Changes
+    }
+
+    fn push(&mut self, now: Time, rtt: Option<Time>, ca_state: CaState, row: StateRow) {
+        self.values.extend_from_slice(&self.next);
+        let last = self.rows.last().map(|row| &row.ca_state);
+        let ca_state = match last.filter(|last| ***last == *ca_state.as_str()) {
+            Some(same) => same.clone(),
+            None => ca_state.as_str().into(),
+        };
+        self.rows.push(StateRow { t_s: now.as_secs_f64(), ca_state, rtt_ms: rtt.map(Time::as_millis_f64), ..row });
     }
 
     /// Adds the rows to the table, with a column for each watched value of the algorithm.

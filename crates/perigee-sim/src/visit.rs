@@ -7,7 +7,7 @@ use perigee_traffic::{End, OpenTransaction, SenderTotals};
 use perigee_units::Time;
 
 use crate::access::Access;
-use crate::application::Stream;
+use crate::application::Socket;
 use crate::connection::{Connection, Sources};
 use crate::session::Session;
 use crate::world::{LegEnd, PopulationEvent, World, WAIT};
@@ -28,7 +28,7 @@ impl Visit {
 
     /// The applications do what is next.
     pub(crate) fn attend(&mut self, now: Time) {
-        if self.session.host(End::To).is_some_and(Stream::is_established) {
+        if self.session.host(End::To).is_some_and(Socket::is_established) {
             // The applications write at once.
             self.transaction.establish(now);
             self.transaction.ask(now);

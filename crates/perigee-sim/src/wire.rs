@@ -1,7 +1,7 @@
 //! Simulated packets with the headers that Linux would write.
 //!
-//! TCP options have Linux's kinds, order, values and lengths. Payloads are zeros, except the numbers of datagrams: the simulator counts
-//! bytes and carries none.
+//! TCP options have Linux's kinds, order, values and lengths. Payloads are zeros, except the numbers of datagrams and the bytes of QUIC:
+//! the simulator counts bytes and carries no others.
 
 use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
@@ -25,6 +25,7 @@ pub(crate) struct Endpoints {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Datagrams,
+    Quic,
     EchoRequests,
     EchoReplies,
 }
@@ -36,7 +37,9 @@ impl Endpoints {
         let (source_port, destination_port) = flow.ports(number);
         let [source_port, destination_port] = [source_port, destination_port].map(|port| Ports::in_run(port, ports));
         let is_ping = matches!(&flow.traffic, Traffic::Datagrams(datagrams) if datagrams.is_answered());
-        let content = if is_ping { Content::EchoRequests } else { Content::Datagrams };
+        let is_quic = flow.traffic.quic().is_some();
+        let datagrams = if is_quic { Content::Quic } else { Content::Datagrams };
+        let content = if is_ping { Content::EchoRequests } else { datagrams };
         let (source, destination, ip) = (flow.from, flow.to, flow.ip);
         let forward = Self { source, destination, source_port, destination_port, ip, content, numbers };
         let back = Self {
@@ -44,11 +47,16 @@ impl Endpoints {
             destination: source,
             source_port: destination_port,
             destination_port: source_port,
-            content: if is_ping { Content::EchoReplies } else { Content::Datagrams },
+            content: if is_ping { Content::EchoReplies } else { datagrams },
             numbers: [numbers[1], numbers[0]],
             ..forward
         };
         [forward, back]
+    }
+
+    /// Whether its datagrams have bytes, of QUIC.
+    pub(crate) fn is_quic(self) -> bool {
+        self.content == Content::Quic
     }
 
     /// The headers of a packet, starting with Ethernet. `window_shift` is the sender's window scale, 0 for none.
@@ -114,11 +122,11 @@ impl Endpoints {
         match self.content {
             Content::EchoRequests => echo(false),
             Content::EchoReplies => echo(true),
-            Content::Datagrams => Transport::Udp {
+            Content::Datagrams | Content::Quic => Transport::Udp {
                 source_port: self.source_port,
                 destination_port: self.destination_port,
                 payload,
-                number: (payload >= 4).then_some(number),
+                number: (payload >= 4 && !self.is_quic()).then_some(number),
             },
         }
     }

@@ -3,18 +3,17 @@
 use perigee_results::{FlowRow, Outcome};
 use perigee_wire::IpVersion;
 
-use crate::run::{FlowSpec, Leg, Opener, Run, Traffic};
+use crate::quic;
+use crate::run::{FlowSpec, Leg, Opener, Run};
 
 impl Run {
     /// The row of a flow with its description only; `engine` is the name of the engine. A flow that does not begin within the run's
     /// time keeps this row.
     pub fn flow_row(&self, engine: &str, spec: &FlowSpec) -> FlowRow {
         let scenario = &self.scenario;
-        let (cc, cc_params) = match &spec.traffic {
-            Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => {
-                (tcp.cc.algorithm().name().into(), tcp.cc_params.clone())
-            }
-            Traffic::Datagrams(_) => ("".into(), "{}".into()),
+        let (cc, cc_params) = match spec.traffic.congestion_control() {
+            Some((cc, params)) => (cc.algorithm().name().into(), params.clone()),
+            None => ("".into(), "{}".into()),
         };
         FlowRow {
             study: scenario.study.clone(),
@@ -54,15 +53,25 @@ pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
         words.push(("packets", "IPv6".to_owned()));
     }
     if let Some(tcp) = flow.traffic.tcp() {
-        let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
-        words.push(("opened by", opener.to_owned()));
+        words.push(("opened by", opener(tcp.opened_by)));
         if !tcp.legs.is_empty() {
             words.push(("legs", format!("{}, split by proxies", tcp.legs.len())));
         }
-        words.push(("congestion control", format!("{}{}", tcp.cc.algorithm().name(), parameters(&tcp.cc_params))));
+    }
+    if let Some(quic) = flow.traffic.quic() {
+        words.push(("opened by", opener(quic.opened_by)));
+        words.extend(quic::in_words(quic));
+    }
+    if let Some((cc, params)) = flow.traffic.congestion_control() {
+        words.push(("congestion control", format!("{}{}", cc.algorithm().name(), parameters(params))));
     }
     words.push(("start", flow.start.to_string()));
     words
+}
+
+/// The end that opens a connection.
+fn opener(opener: Opener) -> String {
+    if opener == Opener::Sender { "the sender" } else { "the receiver" }.to_owned()
 }
 
 /// Parameters of an algorithm, which are JSON, in brackets: ` (beta = 50 %, loss = 10)`; empty without any.

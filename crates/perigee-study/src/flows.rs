@@ -14,6 +14,7 @@ use crate::hosts::TCP;
 use crate::kinds::CC;
 use crate::media::{call, pages, video};
 use crate::packets::{fits, packet, Packets, LOW};
+use crate::quic::{QUIC, TRANSPORTS};
 
 /// `[[flows]]`.
 pub(crate) static FLOW: Section = Section {
@@ -70,6 +71,15 @@ pub(crate) static FLOW: Section = Section {
         .of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.")
             .of(TCP_KINDS),
+        key(
+            "transport",
+            Kind::Word(TRANSPORTS),
+            "tcp",
+            "`tcp`, or `quic`: connections of QUIC (RFC 9000), which no proxy splits. In simulations only.",
+        )
+        .of(QUIC_KINDS),
+        key("quic", Kind::Table(&QUIC), "", "QUIC settings of both ends of this flow, with `transport = \"quic\"`.")
+            .of(QUIC_KINDS),
         key(
             "opened_by",
             Kind::Word(OPENERS),
@@ -512,6 +522,8 @@ pub(crate) const KINDS: &[&str] = &[
 ];
 /// Kinds over TCP.
 const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME];
+/// Kinds over QUIC.
+const QUIC_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Pages::NAME, Video::NAME];
 /// Kinds of datagrams without answers.
 const DATAGRAM_KINDS: &[&str] = &[Constant::NAME, Voice::NAME, Call::NAME];
 /// Kinds with users, each with a connection.

@@ -158,6 +158,13 @@ pub(crate) static MEASURE: Section = Section {
              table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, \
              that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
         key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
+        key(
+            "qlog",
+            Kind::Special(&NODES),
+            "false",
+            "Nodes whose ends of QUIC connections keep a log in qlog, which `perigee analyze` reads: `true` for all, or a \
+             list of names. A file for each connection and end is beside the captures. The emulator keeps none.",
+        ),
     ],
 };
 
@@ -432,6 +439,7 @@ mod tests {
     use crate::kinds::CC;
     use crate::links::profile::PROFILE;
     use crate::proxies::SIDE;
+    use crate::quic::QUIC;
     use crate::{Overrides, Study};
 
     /// A valid value of a key that is not its default; `None` for tables and for names that must fit the rest.
@@ -519,6 +527,13 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&[setting.into()]), plain, "{setting}");
         }
+        let quic =
+            |setting: &str| fingerprint(&["flows.bulk.transport=quic".into(), format!("flows.bulk.quic.{setting}")]);
+        let of_quic = QUIC.keys.iter().filter_map(|key| Some(format!("{}={}", key.name, another(key)?)));
+        let others = ["handshake=0-rtt", "initial_max_stream_data=tuned", "initial_max_data=1 MB"];
+        for setting in of_quic.chain(others.map(String::from)) {
+            assert_ne!(quic(&setting), quic("retry=false"), "{setting}");
+        }
         // Packets can be L4S only if they are ECN-capable.
         let marked = ["flows.udp", "flows.voice", "flows.call", "hosts", "hosts.b", "flows.bulk.tcp"].map(|path| {
             let setting = |key: &str| format!("{path}.{key}=true");
@@ -546,7 +561,8 @@ mod tests {
 
     #[test]
     fn every_default_is_what_its_key_takes() {
-        let sections = [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE];
+        let sections =
+            [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &QUIC, &PROXY, &SIDE, &LIVE];
         for section in sections.into_iter().chain(DIRECTION.forms()) {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
@@ -568,6 +584,7 @@ mod tests {
             &LINK,
             &ROUTE,
             &FLOW,
+            &QUIC,
             &PROXY,
             &SIDE,
             &LIVE,

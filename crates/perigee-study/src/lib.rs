@@ -26,6 +26,7 @@ mod overrides;
 mod packets;
 mod plan;
 mod proxies;
+mod quic;
 mod reach;
 mod read;
 mod references;
@@ -49,9 +50,12 @@ pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
 pub use overrides::Overrides;
 pub use perigee_wire::IpVersion;
+pub use quic::{Quic, QuicHandshake, StreamWindow};
 pub use reach::Reach;
 pub use reroute::{Reroute, RouteChange, Waiting, Watch, When};
 pub use room::{Part, Room};
-pub use run::{FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, Run, RunLink, Scenario, Tcp, Traffic};
+pub use run::{
+    FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, QuicLoad, Run, RunLink, Scenario, Tcp, Traffic,
+};
 pub use setup::setup_json;
 pub use study::{plan_json, Layout, Study, StudyError};

@@ -132,8 +132,12 @@ pub(crate) fn read(
         split.sort_unstable();
         let at: Vec<(usize, u32, &Proxy<'_>)> = split.iter().map(|(at, n)| (*at, *n, &proxies[*n as usize])).collect();
         let legs = legs(flow, &at, place)?;
-        if let Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } = &mut flow.traffic {
-            tcp.legs = legs;
+        let is_passed = |proxy: &&Proxy<'_>| proxy.enabled && proxy.is_on_path(place, flow);
+        let passed = proxies.iter().filter(is_passed).count() as u32;
+        match &mut flow.traffic {
+            Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => tcp.legs = legs,
+            Traffic::Quic { quic, .. } => quic.passed = passed,
+            Traffic::Datagrams(_) => {}
         }
     }
     Ok(proxies.into_iter().map(|proxy| proxy.spec).collect())
@@ -216,14 +220,16 @@ impl Proxy<'_> {
                 let message = format!("`proxies.flows`: there is no flow `{name}`");
                 return Err(table.error("flows", message, suggestion(name, known)));
             };
-            if !tcp(flow) {
+            if let Traffic::Datagrams(_) = flow.traffic {
                 let message = format!("flow `{name}` has no connection to split: it is a `{}`", flow.traffic.kind());
                 return Err(table.error("flows", message, "remove it from `flows`"));
             }
         }
-        let claims: Vec<usize> = (0..flows.len()).filter(|number| claimed(&flows[*number])).collect();
-        // The flow that it splits may have a `count` of 0.
-        if claims.is_empty() && place.left_out.is_empty() {
+        let is_split = |number: &usize| tcp(&flows[*number]) && claimed(&flows[*number]);
+        let claims: Vec<usize> = (0..flows.len()).filter(is_split).collect();
+        // The flow that it splits may have a `count` of 0, or be of QUIC at this point of the study.
+        let is_passed = |flow: &FlowSpec| flow.traffic.quic().is_some() && self.is_on_path(place, flow);
+        if claims.is_empty() && place.left_out.is_empty() && !flows.iter().any(is_passed) {
             let node = &place.nodes.names[self.spec.node as usize];
             let message = format!("the proxy `{}` splits nothing: no TCP flow passes `{node}`", self.spec.name);
             return Err(table.error("node", message, "place it between the ends of a flow, or remove it"));

@@ -17,9 +17,10 @@ use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::packets::{ecn, Packets, LOW};
 use crate::proxies;
+use crate::quic;
 use crate::reroute::Reroute;
 use crate::routes::Routes;
-use crate::run::{FlowSpec, Opener, ProxySpec, Tcp, Traffic};
+use crate::run::{FlowSpec, Opener, ProxySpec, QuicLoad, Tcp, Traffic};
 use crate::topology::{self, Edge, NoPath};
 
 /// A scenario whose links are still tables.
@@ -285,9 +286,19 @@ fn traffic(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Traffic, StrictError> {
     let workload = workload(table, packets)?;
-    if let Workload::Datagrams(datagrams) = &workload {
-        return Ok(Traffic::Datagrams(*datagrams));
+    let load = match workload {
+        Workload::Datagrams(datagrams) => return Ok(Traffic::Datagrams(datagrams)),
+        Workload::App(app) => QuicLoad::App(app),
+        Workload::Population(population) => QuicLoad::Population(population),
+    };
+    let opened_by = match table.get::<String>("opened_by")?.as_str() {
+        "sender" => Opener::Sender,
+        _ => Opener::Receiver,
+    };
+    if quic::is_asked(table)? {
+        return quic::traffic(table, packets, load, congestion_control(table, outside)?, opened_by);
     }
+    quic::refuse_on_tcp(table, packets.flow)?;
     let (mut from, mut to) = (hosts.0.clone(), hosts.1.clone());
     if let Some(settings) = table.inner("tcp")? {
         apply_tcp(&settings, &mut from)?;
@@ -298,15 +309,10 @@ fn traffic(
         return Err(table.error("tcp", message, "add ecn = true"));
     }
     let (cc, cc_params) = congestion_control(table, outside)?;
-    let opened_by = match table.get::<String>("opened_by")?.as_str() {
-        "sender" => Opener::Sender,
-        _ => Opener::Receiver,
-    };
     let tcp = Box::new(Tcp { cc, cc_params, from, to, opened_by, legs: Vec::new() });
-    Ok(match workload {
-        Workload::App(app) => Traffic::Tcp { tcp, app },
-        Workload::Population(population) => Traffic::Population { tcp, population },
-        Workload::Datagrams(datagrams) => Traffic::Datagrams(datagrams),
+    Ok(match load {
+        QuicLoad::App(app) => Traffic::Tcp { tcp, app },
+        QuicLoad::Population(population) => Traffic::Population { tcp, population },
     })
 }
 
@@ -334,15 +340,21 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
             // The reader has refused all other words.
             Some(_) => Some(StatesOf::Acknowledgements),
         },
-        pcap: match table.table.node("pcap").map(|node| (&node.content, node)) {
-            None | Some((Content::Boolean(false), _)) => Vec::new(),
-            Some((Content::Boolean(true), _)) => (0..nodes.names.len() as u32).collect(),
-            Some((_, list)) => {
-                let what = table.dotted("pcap");
-                items_of(list).iter().map(|node| nodes.number(node, &what)).collect::<Result<_, _>>()?
-            }
-        },
+        pcap: named(&table, "pcap", nodes)?,
+        qlog: named(&table, "qlog", nodes)?,
     })
+}
+
+/// The nodes that a key names, or all.
+fn named(measure: &Reader<'_>, key: &str, nodes: &Nodes) -> Result<Vec<u32>, StrictError> {
+    match measure.table.node(key).map(|node| (&node.content, node)) {
+        None | Some((Content::Boolean(false), _)) => Ok(Vec::new()),
+        Some((Content::Boolean(true), _)) => Ok((0..nodes.names.len() as u32).collect()),
+        Some((_, list)) => {
+            let what = measure.dotted(key);
+            items_of(list).iter().map(|node| nodes.number(node, &what)).collect()
+        }
+    }
 }
 
 fn capture(measure: &Reader<'_>) -> Result<Option<CaptureRules>, StrictError> {

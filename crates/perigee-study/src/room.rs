@@ -11,7 +11,7 @@ use perigee_results::{
 use perigee_traffic::Video;
 use perigee_units::Time;
 
-use crate::run::{FlowSpec, Scenario, Traffic};
+use crate::run::{FlowSpec, QuicLoad, Scenario, Traffic};
 
 /// Size of the results of a run, by part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl Scenario {
 
     /// The table `states` with the columns of the flows' congestion controls.
     fn watched(&self, mut states: Part) -> Part {
-        let tcp = self.flows.iter().filter_map(|flow| flow.traffic.tcp());
-        let most = tcp.map(|tcp| tcp.cc.algorithm().watched().len() as u64).max().unwrap_or_default();
+        let controls = self.flows.iter().filter_map(|flow| flow.traffic.congestion_control());
+        let most = controls.map(|(cc, _)| cc.algorithm().watched().len() as u64).max().unwrap_or_default();
         states.memory = states.memory.saturating_add(states.rows.saturating_mul(most * WATCHED.memory));
         states.file = states.file.saturating_add(states.rows.saturating_mul(most * WATCHED.file));
         states
@@ -83,7 +83,11 @@ impl Scenario {
 
     /// Data packets of a TCP flow without losses.
     fn packets(&self, flow: &FlowSpec) -> u64 {
-        let Traffic::Tcp { tcp, app } = &flow.traffic else { return flow.traffic.exchanges() };
+        let (app, segment) = match &flow.traffic {
+            Traffic::Tcp { tcp, app } => (app, flow.segment(tcp.from.mss)),
+            Traffic::Quic { quic, load: QuicLoad::App(app) } => (app, quic.datagram),
+            _ => return flow.traffic.exchanges(),
+        };
         let bytes = app.bytes_both_ways().unwrap_or_else(|| {
             let Amount::Duration(length) = app.amount() else { return 0 };
             let rates = flow.forward.iter().filter_map(|link| self.links.get(*link as usize));
@@ -95,7 +99,7 @@ impl Scenario {
                 0
             }
         });
-        bytes / u64::from(flow.segment(tcp.from.mss)).max(1) + 1
+        bytes / u64::from(segment).max(1) + 1
     }
 
     fn longest_name(&self) -> u64 {

@@ -13,6 +13,7 @@ use perigee_traffic::{App, Datagrams, Ledger, Population, Schedule, Script, Visi
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports, LOWER_EFFORT};
 
+use crate::quic::Quic;
 use crate::reroute::Reroute;
 
 /// One run of a plan.
@@ -32,8 +33,7 @@ impl Run {
     /// The flows with an author's congestion control: number, name, and the algorithm's file.
     pub fn authored_flows(&self) -> Vec<(u32, String, PathBuf)> {
         let flows = (0..).zip(&self.scenario.flows).flat_map(|(number, flow)| {
-            let controls = flow.traffic.tcp().into_iter().flat_map(Tcp::congestion_controls);
-            let files = controls.filter_map(|cc| cc.algorithm().file());
+            let files = flow.traffic.congestion_controls().filter_map(|cc| cc.algorithm().file());
             files.map(move |file| (number, flow.name.to_string(), file.path.clone()))
         });
         let mut flows: Vec<_> = flows.collect();
@@ -46,11 +46,16 @@ impl Run {
     pub fn numbered(&self) -> Self {
         let mut scenario = (*self.scenario).clone();
         for (number, flow) in (0..).zip(&mut scenario.flows) {
-            if let Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } = &mut flow.traffic {
-                let ends = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.cc, &mut leg.receiver.cc]);
-                for cc in ends.chain([&mut tcp.cc]) {
-                    *cc = cc.clone().of_flow(number);
+            let controls: Vec<&mut Selected> = match &mut flow.traffic {
+                Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => {
+                    let ends = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.cc, &mut leg.receiver.cc]);
+                    ends.chain([&mut tcp.cc]).collect()
                 }
+                Traffic::Quic { quic, .. } => vec![&mut quic.cc],
+                Traffic::Datagrams(_) => Vec::new(),
+            };
+            for cc in controls {
+                *cc = cc.clone().of_flow(number);
             }
         }
         Self { scenario: scenario.into(), ..self.clone() }
@@ -223,9 +228,10 @@ impl FlowSpec {
         let Ports { server, client } = Ports::of(number);
         match &self.traffic {
             Traffic::Tcp { tcp, .. } if tcp.opened_by == Opener::Receiver => (server, client),
+            Traffic::Quic { quic, .. } if quic.opened_by == Opener::Receiver => (server, client),
             Traffic::Datagrams(datagrams) if datagrams.is_answered() => (client, client),
             Traffic::Population { .. } => (server, client),
-            Traffic::Tcp { .. } | Traffic::Datagrams(_) => (client, server),
+            Traffic::Tcp { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => (client, server),
         }
     }
 
@@ -278,8 +284,24 @@ pub enum Traffic {
         /// The users and their requests.
         population: Population,
     },
+    /// An application or a browser over QUIC.
+    Quic {
+        /// The two endpoints of each connection.
+        quic: Box<Quic>,
+        /// Its application or browser.
+        load: QuicLoad,
+    },
     /// Packets without a connection.
     Datagrams(Datagrams),
+}
+
+/// The load of a QUIC flow.
+#[derive(Clone, Debug)]
+pub enum QuicLoad {
+    /// An application over one connection.
+    App(App),
+    /// A browser with several connections.
+    Population(Population),
 }
 
 impl Tcp {
@@ -290,19 +312,42 @@ impl Tcp {
 }
 
 impl Traffic {
-    /// The endpoints of its connections; `None` without connections.
+    /// The endpoints of its connections; `None` without connections of TCP.
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
             Self::Tcp { tcp, .. } | Self::Population { tcp, .. } => Some(tcp),
-            Self::Datagrams(_) => None,
+            Self::Quic { .. } | Self::Datagrams(_) => None,
         }
+    }
+
+    /// The endpoints of its connections, if they are of QUIC.
+    pub fn quic(&self) -> Option<&Quic> {
+        if let Self::Quic { quic, .. } = self {
+            Some(quic)
+        } else {
+            None
+        }
+    }
+
+    /// The congestion control of its ends, and its parameters that the study set; `None` without connections.
+    pub fn congestion_control(&self) -> Option<(&Selected, &Name)> {
+        let of_tcp = self.tcp().map(|tcp| (&tcp.cc, &tcp.cc_params));
+        of_tcp.or_else(|| self.quic().map(|quic| (&quic.cc, &quic.cc_params)))
+    }
+
+    /// The congestion controls of its ends, and of the ends of its legs.
+    pub fn congestion_controls(&self) -> impl Iterator<Item = &Selected> {
+        let of_quic = self.quic().map(|quic| &quic.cc);
+        self.tcp().into_iter().flat_map(Tcp::congestion_controls).chain(of_quic)
     }
 
     /// The name of its kind in the study and the results.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Tcp { app, .. } => app.name(),
-            Self::Population { population, .. } => population.name(),
+            Self::Tcp { app, .. } | Self::Quic { load: QuicLoad::App(app), .. } => app.name(),
+            Self::Population { population, .. } | Self::Quic { load: QuicLoad::Population(population), .. } => {
+                population.name()
+            }
             Self::Datagrams(datagrams) => datagrams.name(),
         }
     }
@@ -310,9 +355,13 @@ impl Traffic {
     /// Maximum number of its exchanges that are rows of the results.
     pub fn exchanges(&self) -> u64 {
         match self {
-            Self::Tcp { app, .. } => app.exchanges(),
-            Self::Population { population, .. } if population.writes_all() => population.expected() as u64 + 1,
-            Self::Population { .. } => perigee_results::SAMPLE as u64,
+            Self::Tcp { app, .. } | Self::Quic { load: QuicLoad::App(app), .. } => app.exchanges(),
+            Self::Population { population, .. } | Self::Quic { load: QuicLoad::Population(population), .. }
+                if population.writes_all() =>
+            {
+                population.expected() as u64 + 1
+            }
+            Self::Population { .. } | Self::Quic { .. } => perigee_results::SAMPLE as u64,
             Self::Datagrams(datagrams) => datagrams.exchanges(),
         }
     }
@@ -320,8 +369,10 @@ impl Traffic {
     /// The payload or the duration of the flow.
     pub fn amount(&self) -> Amount {
         match self {
-            Self::Tcp { app, .. } => app.amount(),
-            Self::Population { population, .. } => Amount::Duration(population.duration),
+            Self::Tcp { app, .. } | Self::Quic { load: QuicLoad::App(app), .. } => app.amount(),
+            Self::Population { population, .. } | Self::Quic { load: QuicLoad::Population(population), .. } => {
+                Amount::Duration(population.duration)
+            }
             Self::Datagrams(datagrams) => Amount::Duration(datagrams.length()),
         }
     }
@@ -329,8 +380,10 @@ impl Traffic {
     /// The minimum duration over a path with this round trip and any rate, s.
     pub fn least_s(&self, round_trip_s: f64) -> f64 {
         match self {
-            Self::Tcp { app, .. } => app.least_s(round_trip_s),
-            Self::Population { population, .. } => population.duration.as_secs_f64(),
+            Self::Tcp { app, .. } | Self::Quic { load: QuicLoad::App(app), .. } => app.least_s(round_trip_s),
+            Self::Population { population, .. } | Self::Quic { load: QuicLoad::Population(population), .. } => {
+                population.duration.as_secs_f64()
+            }
             Self::Datagrams(datagrams) => datagrams.least_s(round_trip_s),
         }
     }
@@ -340,8 +393,10 @@ impl Display for Traffic {
     /// Describes the traffic in a few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { app, .. } => app.fmt(f),
-            Self::Population { population, .. } => population.fmt(f),
+            Self::Tcp { app, .. } | Self::Quic { load: QuicLoad::App(app), .. } => app.fmt(f),
+            Self::Population { population, .. } | Self::Quic { load: QuicLoad::Population(population), .. } => {
+                population.fmt(f)
+            }
             Self::Datagrams(datagrams) => datagrams.fmt(f),
         }
     }
@@ -428,7 +483,8 @@ pub enum Opener {
 }
 
 encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, ecn, is_low, traffic });
-encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Datagrams(datagrams) });
+encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Quic { quic, load }, Datagrams(datagrams) });
+encode_enum!(QuicLoad { App(app), Population(population) });
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
 encode_struct!(LegEnd { cc, cc_params, config });

@@ -15,6 +15,7 @@ use crate::keys::{CAPTURE, EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED,
 use crate::links::direction::DIRECTION;
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
+use crate::quic::QUIC;
 
 /// `schema/results.json`: every table and column of the results.
 pub fn results_json() -> String {
@@ -110,5 +111,19 @@ fn in_linux(key: &Key) -> String {
 }
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 13] =
-    [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &EXPERIMENT, &LIVE, &REDUCED];
+static SECTIONS: [&Section; 14] = [
+    &STUDY,
+    &MEASURE,
+    &MILESTONES,
+    &CAPTURE,
+    &TCP,
+    &LINK,
+    &ROUTE,
+    &FLOW,
+    &QUIC,
+    &PROXY,
+    &SIDE,
+    &EXPERIMENT,
+    &LIVE,
+    &REDUCED,
+];

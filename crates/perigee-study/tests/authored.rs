@@ -43,7 +43,9 @@ fn a_file_stands_where_a_name_does() {
         .iter()
         .map(|run| match &run.scenario.flows[0].traffic {
             Traffic::Tcp { tcp, .. } => (tcp.cc.algorithm().name(), tcp.cc.values()[0]),
-            Traffic::Population { .. } | Traffic::Datagrams(_) => panic!("a download is over TCP"),
+            Traffic::Population { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => {
+                panic!("a download is over TCP")
+            }
         })
         .collect();
     assert_eq!(chosen, [("hybla", 25_000), ("hybla", 50_000)]);

@@ -9,5 +9,6 @@ mod idle;
 mod plans;
 mod profiles;
 mod proxies;
+mod quic;
 mod recorded;
 mod schema;

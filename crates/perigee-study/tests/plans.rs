@@ -132,7 +132,7 @@ fn parameters_of_a_congestion_control_are_paths_too() {
     let runs = plan(&text, &["link.air.down.rate=1 Mbit/s"], false).unwrap();
     let params = runs[..2].iter().map(|run| match &run.scenario.flows[0].traffic {
         Traffic::Tcp { tcp, .. } => (&*tcp.cc_params, tcp.cc.values()[0]),
-        Traffic::Population { .. } | Traffic::Datagrams(_) => panic!("a download is over TCP"),
+        Traffic::Population { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => panic!("a download is over TCP"),
     });
     let params: Vec<(&str, u64)> = params.collect();
     assert_eq!(params, [("{}", 25_000), ("{\"rtt0\":\"50 ms\"}", 50_000)]);

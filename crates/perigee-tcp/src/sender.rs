@@ -13,7 +13,6 @@ mod losses;
 mod output;
 mod pacing;
 mod probe;
-mod rate;
 mod recovery;
 mod report;
 mod sack;

@@ -73,6 +73,9 @@ pub(crate) trait Conversation: Debug + Send {
     /// The next action at a connected end. Requests are announced to `exchanges` before they are written.
     fn next(&mut self, end: End, facts: Facts, exchanges: &mut Exchanges) -> Action;
 
+    /// See [`Script::message_arrived`](crate::Script::message_arrived); without effect where counts of bytes say it.
+    fn message_arrived(&mut self, _end: End, _stream: usize) {}
+
     /// Whether writes leave at once even if they do not fill a segment (`TCP_NODELAY`).
     fn is_interactive(&self) -> bool {
         true

@@ -47,6 +47,12 @@ impl Script {
         self.conversation.next(end, facts, &mut self.exchanges)
     }
 
+    /// A message of the other end has arrived whole at `end`: the request or the response on the stream with this number, where each has a
+    /// stream of its own.
+    pub fn message_arrived(&mut self, end: End, stream: usize) {
+        self.conversation.message_arrived(end, stream);
+    }
+
     /// Whether writes leave at once even if they do not fill a segment (`TCP_NODELAY`).
     pub fn is_interactive(&self) -> bool {
         self.conversation.is_interactive()

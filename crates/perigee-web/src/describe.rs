@@ -112,7 +112,7 @@ fn flow_json(scenario: &Scenario, flow: &FlowSpec, words: &Value) -> Value {
         "kind": flow.traffic.kind(),
         "from": node(flow.from),
         "to": node(flow.to),
-        "cc": flow.traffic.tcp().map_or("", |tcp| tcp.cc.algorithm().name()),
+        "cc": flow.traffic.congestion_control().map_or("", |(cc, _)| cc.algorithm().name()),
         "start_s": flow.start.as_secs_f64(),
         "path": path(&flow.forward),
         "back": path(&flow.back),

@@ -84,7 +84,11 @@ impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
         let kind = match error {
             SimError::Fault { .. } => Kind::Fault,
-            SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. } => Kind::Study,
+            SimError::Cancelled
+            | SimError::NoWay { .. }
+            | SimError::NotLoaded { .. }
+            | SimError::NotOverQuic { .. }
+            | SimError::NoQuic(_) => Kind::Study,
         };
         Self::new(kind, error.to_string())
     }

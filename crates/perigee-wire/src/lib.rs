@@ -18,7 +18,9 @@ mod tcp;
 pub use follow::{Position, ReceiverView, SenderView};
 pub use hop::{destination, write_ecn, write_lower_effort, HopFields, LOWER_EFFORT};
 pub use offload::{Departing, Joined, Offload};
-pub use packet::{echo_header, ethernet_header, unreachable, IpVersion, Packet, Transport, ETHERNET_HEADER_BYTES};
+pub use packet::{
+    append_payload, echo_header, ethernet_header, unreachable, IpVersion, Packet, Transport, ETHERNET_HEADER_BYTES,
+};
 pub use pcapng::{CaptureWriter, Direction, LinkType};
 pub use plan::{address, mac, Ports};
 pub use spans::Spans;

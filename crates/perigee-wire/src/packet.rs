@@ -261,6 +261,14 @@ impl Packet {
     }
 }
 
+/// Appends the payload of a datagram to its headers (Ethernet's or IP's, without a number), and takes it into the checksum.
+pub fn append_payload(headers: &mut Vec<u8>, payload: &[u8]) {
+    let at = headers.len() - size_of::<u16>();
+    let sum = Sum16BitWords::new().add_2bytes([!headers[at], !headers[at + 1]]).add_slice(payload);
+    headers[at..].copy_from_slice(&sum.to_ones_complement_with_no_zero().to_ne_bytes());
+    headers.extend_from_slice(payload);
+}
+
 /// The ICMP message that tells the sender of a packet that its destination cannot be reached (RFC 792; RFC 4443, section 3.1):
 /// its host, or its whole network. Over IPv6 its checksum, which covers the addresses, is 0.
 pub fn unreachable(original: &[u8], is_network: bool) -> Vec<u8> {

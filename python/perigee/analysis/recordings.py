@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Measures recordings of real transfers: captures, iperf3's JSON, logs of pings and probes."""
+"""Measures recordings of real transfers: captures, qlogs, iperf3's JSON, logs of pings and probes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from perigee.analysis import log, logs, probe_logs
+from perigee.analysis import log, logs, probe_logs, qlog, qlog_flows
 from perigee.analysis.source import GZIP, Source
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENGINE = "capture"
 """Value of the column `engine` for all results of recordings."""
 
-Kind = Literal["capture", "probe"] | logs.Kind
+Kind = Literal["capture", "probe", "qlog"] | logs.Kind
 
 GoOn = Callable[[float], bool]
 """Called with the share done; returns whether to go on."""
@@ -122,7 +122,7 @@ def analyze(
     """
     options = options or Options()
     if not files:
-        raise InputError("no file is given; `perigee analyze FILE...` takes captures and logs")
+        raise InputError("no file is given; `perigee analyze FILE...` takes captures, qlogs and logs")
     study = study or printable(files[0].name).split(".")[0] or "analysis"
     kinds = {path: kind_of(path) for path in files}
     names = dict(zip(files, map(printable, names_of(files)), strict=True))
@@ -138,6 +138,8 @@ def analyze(
     for path in files:
         if kinds[path] in LOGS:
             runs += _logs(path, kinds[path], names[path], study)
+        elif kinds[path] == "qlog":
+            runs += _qlog(path, names[path], study)
         elif kinds[path] == "probe":
             made, notes = probe_logs.tables(path, study)
             runs.append(Run(names[path], "probe", frames_of(made), notes, system="perigee probe"))
@@ -192,6 +194,8 @@ def kind_of(path: Path) -> Kind:
             head = file.read(4096)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
+    if qlog.is_qlog(path, head):
+        return "qlog"
     if head.startswith((*_CAPTURES, *_PACKED)) or (head.startswith(GZIP) and _holds_capture(path)):
         return "capture"
     if head.startswith(probe_logs.MAGIC):
@@ -200,8 +204,8 @@ def kind_of(path: Path) -> Kind:
         return found.kind
     what = "it is empty" if not head else "it begins like none of them"
     raise InputError(
-        f"{path}: neither a capture (pcap, pcapng) nor a log of ping, fping, irtt, iperf3, flent, ss, cake-autorate, a "
-        f"Starlink dish, Ookla's Speedtest or perigee ({what}); give one of these"
+        f"{path}: neither a capture (pcap, pcapng) nor a qlog nor a log of ping, fping, irtt, iperf3, flent, ss, "
+        f"cake-autorate, a Starlink dish, Ookla's Speedtest or perigee ({what}); give one of these"
     )
 
 
@@ -272,6 +276,24 @@ def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
     return runs
 
 
+def _qlog(path: Path, called: str, study: str) -> list[Run]:
+    """Return a run of each connection that carried something.
+
+    Raises:
+        InputError: none did.
+    """
+    traces = qlog.read(path)
+    runs = []
+    for place, trace in enumerate(traces, 1):
+        name = called if len(traces) == 1 else f"{called}, trace {place}"
+        made, notes = qlog_flows.tables(trace, name, study)
+        if made:
+            runs.append(Run(name, "qlog", made, notes))
+    if not runs:
+        raise InputError(f"{printable(path.name)}: no stream carried anything in it; take the qlog of a transfer")
+    return runs
+
+
 def _named(run: Run, place: int, among: int) -> Run:
     """Return a run with its number in all tables, and its file where there are several."""
     point = json.dumps({"file": run.name}) if among > 1 else "{}"
@@ -298,8 +320,15 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
         frames, link = counts.unknown_link
         notes.append(f"{frames} packets of link type {link} were left out, which is not known")
     tcp = counts.connections - counts.udp
+    quic = [(version, count) for version, count in counts.quic if count]
     if not tcp:
         notes.append("there is no TCP in it; of UDP, what passed is counted")
+    if quic:
+        said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
+        notes.append(
+            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent "
+            "again, streams and windows are encrypted, and stand in a qlog of either end"
+        )
     if counts.connections > counts.measured:
         left = counts.connections - counts.measured
         share = number(counts.other_payload_bytes / 1e6, 2)

@@ -23,8 +23,8 @@ class AnalyzeOptions:
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Captures (pcap, pcapng, also .gz, .xz, .zst) and logs of ping, fping, irtt, iperf3, flent, ss, "
-            "cake-autorate, a Starlink dish, Ookla's Speedtest and perigee, mixed; - is standard input.",
+            help="Captures (pcap, pcapng, also .gz, .xz, .zst), qlogs, and logs of ping, fping, irtt, iperf3, flent, "
+            "ss, cake-autorate, a Starlink dish, Ookla's Speedtest and perigee, mixed; - is standard input.",
             metavar="FILE...",
         ),
     ]
@@ -82,6 +82,7 @@ def command(given: AnalyzeOptions) -> None:
       perigee analyze server.pcap client.pcap --out results/download
       perigee report results/download
       perigee analyze iperf3.json ping.txt rrul.flent.gz
+      perigee analyze server.sqlog
       perigee analyze ping.txt --json --anonymise
       ssh server tcpdump -i eth0 -s 128 -c 100000 -w - tcp | perigee analyze -
     """

@@ -246,15 +246,15 @@ class ResultsFolder:
         self.keep_several(range(index, index + 1), tables)
 
     def keep_captures(self, runs: Iterable[int], captures: Mapping[str, bytes]) -> None:
-        """Keep the captures of nodes for each of these runs, which they have in common.
+        """Keep captures and qlogs, by file name, for each of these runs, which have them in common.
 
         Raises:
             StorageError: the disk is full, or the folder cannot be written.
         """
         for run in runs if captures else ():
             self.captures.mkdir(exist_ok=True)
-            for node, content in captures.items():
-                write_atomically(self.captures / f"run-{run:06d}-{node}.pcapng", content)
+            for name, content in captures.items():
+                write_atomically(self.captures / f"run-{run:06d}-{name}", content)
 
     def take_captures(self, kept: Sequence[Path], numbers: Sequence[int]) -> None:
         """Move the captures of stages here, under the numbers that their runs have among those of all stages.
@@ -268,10 +268,10 @@ class ResultsFolder:
         """
         ours = {(path.parent, number): run for run, (path, number) in enumerate(zip(kept, numbers, strict=True))}
         for stage in sorted(self._stages.iterdir()):
-            for capture in sorted((stage / "captures").glob("run-*-*.pcapng")):
-                _, number, node = capture.name.split("-", 2)
+            for capture in sorted((stage / "captures").glob("run-*-*")):
+                _, number, name = capture.name.split("-", 2)
                 self.captures.mkdir(exist_ok=True)
-                capture.replace(self.captures / f"run-{ours[stage / 'shards', int(number)]:06d}-{node}")
+                capture.replace(self.captures / f"run-{ours[stage / 'shards', int(number)]:06d}-{name}")
 
     def finish(
         self,

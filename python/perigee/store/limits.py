@@ -19,6 +19,8 @@ LIMITS = (
     ("rwnd_limited_s", "the receiver's window", "hosts.rmem"),
 )
 """Columns of `flows`, what they are the time of, and the setting that lifts it."""
+WINDOW_OF_QUIC = "flows.quic.initial_max_stream_data"
+"""The setting that lifts the receiver's window of a flow over QUIC."""
 AT_PROXY = "the proxy's buffer or socket"
 """Who holds back a leg that begins at a proxy."""
 
@@ -79,6 +81,10 @@ def _clauses(results: Results, limit: tuple[str, str, str], label: Callable[[str
     # A proxy that may hold no more closes its window: that the next leg is slower is no matter of a setting.
     own, of_proxy = legs.filter(first if column == "sndbuf_limited_s" else last), legs.filter(~first)
     rows = pl.concat([whole, own.drop("leg")]) if not legs.is_empty() else whole
+    if column == "rwnd_limited_s" and "transport" in rows.columns:
+        over_quic = pl.col("transport").fill_null("") == "quic"
+        yield from _clause(rows.filter(over_quic), column, (subject, WINDOW_OF_QUIC), label)
+        rows = rows.filter(~over_quic)
     yield from _clause(rows, column, (subject, setting), label)
     if column == "sndbuf_limited_s" and not of_proxy.is_empty():
         yield from _clause(of_proxy, column, (AT_PROXY, f"proxies.buffer or {setting}"), label)

@@ -118,7 +118,7 @@ fn plan(links: u32) -> Run {
 /// The rate that a flow can take.
 fn asked_bps(flow: &FlowSpec) -> f64 {
     match &flow.traffic {
-        Traffic::Tcp { .. } | Traffic::Population { .. } => f64::INFINITY,
+        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } => f64::INFINITY,
         Traffic::Datagrams(datagrams) => datagrams.rate_bps(),
     }
 }

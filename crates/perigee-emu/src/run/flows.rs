@@ -94,6 +94,7 @@ pub(crate) fn make<'a>(
                 users = access;
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
+            Traffic::Quic { .. } => return Err(io::Error::from(io::ErrorKind::Unsupported)),
             Traffic::Datagrams(datagrams) => {
                 let schedule = spec.schedule(datagrams, start, run.seed);
                 let sender = DatagramSender::new(places, (spec, datagrams), schedule.clone())?;
@@ -143,7 +144,7 @@ fn make_room(run: &Run) {
     let limit = getrlimit(Resource::Nofile);
     let of_flow = |flow: &FlowSpec| match flow.traffic {
         Traffic::Population { .. } => 2 * u64::from(Ports::DISTINCT),
-        Traffic::Tcp { .. } | Traffic::Datagrams(_) => PER_FLOW,
+        Traffic::Tcp { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => PER_FLOW,
     };
     let needed = run.scenario.flows.iter().map(of_flow).sum::<u64>() + OTHERS;
     if limit.current.is_some_and(|current| current < needed) {
@@ -159,6 +160,7 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
         return Some(format!("{} flows are more than the {MOST_FLOWS} that are carried at a time", flows.len()));
     }
     flows.iter().find_map(|flow| match &flow.traffic {
+        Traffic::Quic { .. } => Some(format!("flow `{}` is over QUIC, which the emulator does not carry; use --engine sim", flow.name)),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();
             let least = headers(flow.address(flow.to)) + NUMBER;

@@ -59,7 +59,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<HostSettings, String> {
     let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
     let packets = scenario.flows.iter().filter_map(|flow| match &flow.traffic {
         Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
-        Traffic::Tcp { .. } | Traffic::Population { .. } => None,
+        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } => None,
     });
     let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
     let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
@@ -84,7 +84,7 @@ fn senders_of_datagrams(scenario: &Scenario) -> impl Iterator<Item = u32> + '_ {
     scenario.flows.iter().flat_map(|flow| match &flow.traffic {
         Traffic::Datagrams(datagrams) if datagrams.is_answered() => vec![flow.from, flow.to],
         Traffic::Datagrams(_) => vec![flow.from],
-        Traffic::Tcp { .. } | Traffic::Population { .. } => Vec::new(),
+        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } => Vec::new(),
     })
 }
 

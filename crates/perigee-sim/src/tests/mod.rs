@@ -18,8 +18,11 @@ mod proxy_captures;
 mod proxy_laws;
 mod proxy_populations;
 mod queues;
+#[cfg(feature = "quic")]
+mod quic;
 mod routes;
 mod states;
+mod transports;
 mod tunnels;
 
 use std::ops::ControlFlow;

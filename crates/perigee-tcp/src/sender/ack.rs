@@ -8,7 +8,6 @@ use perigee_units::Time;
 
 use crate::segment::{Flags, Header, Segment};
 
-use super::rate;
 use super::report::{AckReport, Acked};
 use super::sack_advance::SackAdvance;
 use super::state::output::Retransmit;
@@ -187,10 +186,10 @@ impl Sender {
         }
         let delivered = if is_progress { acked.packets } else { self.sk.delivered.wrapping_sub(prior.delivered) };
         self.count_marked(&report, delivered.wrapping_sub(marked));
-        rate::note_delivery(&mut self.sk, delivered);
+        self.sk.note_delivery(delivered);
         if samples_rate {
             let lost = if is_progress { 0 } else { self.sk.lost.wrapping_sub(prior.lost) };
-            rate::complete(&mut self.rate, &self.sk, delivered, lost, report.maybe_delayed);
+            self.rate.complete(&self.sk, delivered, lost, report.maybe_delayed);
         }
         self.control_congestion(&path, header.ack, delivered, &report);
     }
@@ -276,7 +275,7 @@ impl Sender {
         if samples_rate {
             self.rate.rtt_us = rtt_us;
             let end = self.stream.to_wire(entry.end());
-            rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
+            self.rate.count_delivery(&mut self.sk, &entry.departure(), end);
         } else {
             self.sk.first_tx_mstamp = last_sent_us;
         }
@@ -398,7 +397,7 @@ impl Sender {
     #[inline]
     pub(crate) fn count_delivery(&mut self, entry: &QueueEntry) {
         let end = self.stream.to_wire(entry.end());
-        rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
+        self.rate.count_delivery(&mut self.sk, &entry.departure(), end);
     }
 
     #[inline(always)]
@@ -424,7 +423,7 @@ impl Sender {
     #[inline]
     fn follow_cwnd(&mut self) {
         if self.sk.in_slow_start() || self.is_paced() || self.settings.segmentation_offload {
-            self.update_pacing_rate();
+            self.sk.follow_window();
         }
     }
 

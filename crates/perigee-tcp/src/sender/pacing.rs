@@ -108,24 +108,10 @@ impl Sender {
         }
     }
 
-    /// Linux's pacing rate (`tcp_update_pacing_rate`): two windows per round trip in early slow start, 1.2 later.
-    #[inline]
-    pub(crate) fn update_pacing_rate(&mut self) {
-        let sk = &mut *self.sk;
-        if sk.srtt_us == 0 {
-            return;
-        }
-        let percent = if sk.snd_cwnd < sk.snd_ssthresh / 2 { 200 } else { 120 };
-        let window = u64::from(sk.snd_cwnd.max(sk.packets_out)) * u64::from(sk.mss_cache);
-        // `srtt_us` is in eighths of a microsecond.
-        let rate = window.saturating_mul(percent * (8_000_000 / 100)) / u64::from(sk.srtt_us);
-        sk.inet_conn.sk.sk_pacing_rate = rate.min(sk.inet_conn.sk.sk_max_pacing_rate);
-    }
-
     /// Sets the initial pacing rate, unless the congestion control sets its own.
     pub(crate) fn update_pacing_rate_unless_owned(&mut self) {
         if !self.sk.has_cong_control() {
-            self.update_pacing_rate();
+            self.sk.follow_window();
         }
     }
 }

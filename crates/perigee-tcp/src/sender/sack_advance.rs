@@ -5,7 +5,6 @@ use perigee_cc::CaState;
 
 use crate::segment::Segment;
 
-use super::rate;
 use super::report::Acked;
 use super::state::output::Retransmit;
 use super::state::queue::mark;
@@ -67,7 +66,7 @@ impl Sender {
             self.sk.sacked_out += 1;
             self.sk.delivered += 1;
             self.scoreboard.head.on_sacked(number);
-            rate::count_delivery(&mut self.rate, &mut self.sk, entry, self.stream.to_wire(entry.end()));
+            self.rate.count_delivery(&mut self.sk, &entry.departure(), self.stream.to_wire(entry.end()));
             entry.marks |= mark::SACKED;
             entry.delivered_us = 0;
             sent = Some((sent.map_or(entry.sent_us, |(first, _)| first), entry.sent_us));

@@ -1,7 +1,9 @@
 //! The ledger of a population: what all its connections carry together, and the transaction of each. Every engine fills the same
 //! one, and keeps only its endpoints or sockets.
 
-use perigee_results::{Amount, FlowId, FlowRow, Measure, Meter, Outcome, ResponseLog, SeriesRow, Tables, Transaction};
+use perigee_results::{
+    Amount, FlowId, FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SeriesRow, Tables, Transaction,
+};
 use perigee_units::{Stream, Time};
 
 use super::carried::{Carried, Delivered, SenderTotals};
@@ -173,6 +175,16 @@ impl Ledger {
     /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
     pub fn write(&self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         self.carried.fill(&mut row, stop);
+        self.write_rows(row, tables);
+    }
+
+    /// Adds a flow to the tables whose senders have counted these packets themselves; `row` has the columns of its connections too.
+    pub fn write_counted(&self, mut row: FlowRow, sent: SenderCounts, stop: Time, tables: &mut Tables) {
+        self.meter().fill(&mut row, stop, sent);
+        self.write_rows(row, tables);
+    }
+
+    fn write_rows(&self, mut row: FlowRow, tables: &mut Tables) {
         row.set_outcome(self.outcome);
         self.log.write(FlowId::of(&row), tables);
         if let Some(visits) = &self.visits {

@@ -114,4 +114,4 @@ def _output(answer: dict[str, Any], blobs: Sequence[memoryview]) -> Output:
             checked_frame(name, stream)
         except ValueError as error:
             raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None
-    return Output(tables, {node: bytes(next(left)) for node in answer["captures"]})
+    return Output(tables, {name: bytes(next(left)) for name in answer["captures"]})

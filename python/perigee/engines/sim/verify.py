@@ -86,4 +86,4 @@ def _of_captures(one: Path, other: Path) -> Difference | None:
 
 
 def _captures(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*.pcapng")}
+    return {str(path.relative_to(folder)) for path in folder.rglob("run-*-*") if path.suffix in (".pcapng", ".sqlog")}

@@ -3,6 +3,8 @@
 //! Entries are numbered from the start of the connection and stored in a ring at their number modulo its capacity. Positions are bytes
 //! since the initial sequence number, as 64-bit integers that do not wrap.
 
+use perigee_cc::Departure;
+
 /// A segment that was sent and is not yet acknowledged cumulatively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueEntry {
@@ -45,6 +47,19 @@ impl QueueEntry {
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len) + u64::from(self.has(mark::SYN | mark::FIN))
+    }
+
+    /// What rate samples read.
+    #[inline(always)]
+    pub(crate) fn departure(&self) -> Departure {
+        Departure {
+            sent_us: self.sent_us,
+            first_tx_us: self.first_tx_us,
+            delivered_us: self.delivered_us,
+            delivered: self.delivered,
+            is_app_limited: self.has(mark::APP_LIMITED),
+            is_retransmission: self.has(mark::EVER_RETRANS),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Round-trip time: SRTT and RTO of RFC 6298 with Linux's variance rules, and a windowed minimum.
 
-use perigee_cc::TcpSock;
+use perigee_cc::{TcpSock, WindowedMin};
 use perigee_settings::{Config, RtoFloor};
 use perigee_units::Time;
 
@@ -92,28 +92,19 @@ impl RttEstimator {
     /// Updates the windowed minimum with the latest sample.
     #[inline]
     pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, now_ms: u32, rtt_us: u32) {
-        sk.rtt_min_us = self.min.update(MIN_RTT_WINDOW_MS, now_ms, rtt_us.max(1));
+        sk.rtt_min_us = self.min.update(now_ms, rtt_us.max(1));
     }
 
-    /// Takes a sample (RFC 6298, section 2) with gains 1/8 and 1/4. As in Linux, a falling RTT enters the deviation at 1/32, so that a
-    /// draining queue does not raise the RTO, and the variance falls by at most a quarter per round.
+    /// Takes a sample (RFC 6298, section 2), see [`TcpSock::smooth_rtt`]. As in Linux, the variance falls by at most a quarter per round.
     #[inline(always)]
     pub(crate) fn on_sample(&mut self, sk: &mut TcpSock, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
-        let sample = i64::from(rtt_us.max(1));
-        if sk.srtt_us == 0 {
-            sk.srtt_us = (sample << 3) as u32;
-            sk.mdev_us = (sample << 1) as u32;
+        let is_first = sk.srtt_us == 0;
+        sk.smooth_rtt(rtt_us);
+        if is_first {
             self.rttvar_us = sk.mdev_us.max(self.least_variance_us);
             self.mdev_max_us = self.rttvar_us;
             self.round_end = snd_nxt;
         } else {
-            let error = sample - i64::from(sk.srtt_us >> 3);
-            sk.srtt_us = (i64::from(sk.srtt_us) + error).max(1) as u32;
-            let mut deviation = error.abs() - i64::from(sk.mdev_us >> 2);
-            if error < 0 && deviation > 0 {
-                deviation >>= 3;
-            }
-            sk.mdev_us = (i64::from(sk.mdev_us) + deviation).max(0) as u32;
             if sk.mdev_us > self.mdev_max_us {
                 self.mdev_max_us = sk.mdev_us;
                 self.rttvar_us = self.rttvar_us.max(self.mdev_max_us);
@@ -130,80 +121,10 @@ impl RttEstimator {
     }
 }
 
-/// Minimum over a sliding window with three candidates (Nichols's filter): the best of the whole window, the best after it, and the best
-/// after that.
-#[derive(Clone, Copy, Debug)]
-struct WindowedMin {
-    /// Time (ms) and value of each candidate.
-    best: [(u32, u32); 3],
-    /// Until then (ms), no candidate expires.
-    settled_until: u32,
-}
-
-impl Default for WindowedMin {
-    fn default() -> Self {
-        Self { best: [(0, u32::MAX); 3], settled_until: 0 }
-    }
-}
-
-impl WindowedMin {
-    #[inline]
-    fn update(&mut self, window: u32, now: u32, value: u32) -> u32 {
-        // The third candidate is the largest.
-        if value > self.best[2].1 && (self.settled_until.wrapping_sub(now) as i32) > 0 {
-            return self.best[0].1;
-        }
-        let best = self.update_candidates(window, now, value);
-        let [(first, _), (second, _), (third, _)] = self.best;
-        let least_age = match () {
-            () if second == first => window / 4,
-            () if third == second => window / 2,
-            () => window,
-        };
-        self.settled_until = first.wrapping_add(least_age);
-        best
-    }
-
-    /// Slow path: the value becomes a candidate, or a candidate may expire.
-    #[inline(never)]
-    fn update_candidates(&mut self, window: u32, now: u32, value: u32) -> u32 {
-        let sample = (now, value);
-        let [first, second, third] = &mut self.best;
-        if value <= first.1 || now.wrapping_sub(third.0) > window {
-            self.best = [sample; 3];
-            return value;
-        }
-        if value <= second.1 {
-            *second = sample;
-            *third = sample;
-        } else if value <= third.1 {
-            *third = sample;
-        }
-        let age = now.wrapping_sub(first.0);
-        if age > window {
-            *first = *second;
-            *second = *third;
-            *third = sample;
-            if now.wrapping_sub(first.0) > window {
-                *first = *second;
-                *second = *third;
-            }
-        } else if second.0 == first.0 && age > window / 4 {
-            *second = sample;
-            *third = sample;
-        } else if third.0 == second.0 && age > window / 2 {
-            *third = sample;
-        }
-        self.best[0].1
-    }
-}
-
 /// G of RFC 6298: the clock's.
 const GRANULARITY_US: u32 = 1000;
 /// RTO of data after a retransmitted SYN, whose RTT is unknown (RFC 6298, section 5.7).
 const RTO_WITHOUT_SAMPLE_US: u64 = 3_000_000;
-/// Linux's `tcp_min_rtt_wlen`.
-const MIN_RTT_WINDOW_MS: u32 = 300_000;
 
 #[cfg(test)]
 mod tests {
@@ -257,14 +178,5 @@ mod tests {
             rtt.on_sample(&mut sk, 600_000, 1, 10);
             assert_eq!(rtt.rto_us(), 1_800_000);
         }
-    }
-
-    #[test]
-    fn the_minimum_expires_after_its_window() {
-        let mut min = WindowedMin::default();
-        assert_eq!(min.update(1000, 0, 50), 50);
-        assert_eq!(min.update(1000, 500, 80), 50);
-        assert_eq!(min.update(1000, 900, 70), 50);
-        assert_eq!(min.update(1000, 1600, 90), 70);
     }
 }

@@ -153,7 +153,9 @@ impl Browser {
         let (most, served) = match self.pages.http {
             Http::OneAtATime => (CONNECTIONS_PER_SERVER, idle.len() + starting),
             // One connection takes all objects.
-            Http::Multiplexed => (1, if open + opening > 0 { waiting } else { waiting.saturating_sub(1) }),
+            Http::Multiplexed | Http::Streams => {
+                (1, if open + opening > 0 { waiting } else { waiting.saturating_sub(1) })
+            }
         };
         let more = waiting.saturating_sub(served).min(most.saturating_sub(open + opening));
         self.to_open.extend(std::iter::repeat_n((now, server), more));

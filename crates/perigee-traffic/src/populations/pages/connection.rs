@@ -6,7 +6,7 @@ use perigee_units::Time;
 
 use super::kind::Http;
 use super::page::Asked;
-use crate::conversation::{Action, Closing, Facts};
+use crate::conversation::{Action, Closing, End, Facts};
 
 /// State of both ends of a connection.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct BrowserConnection {
     writing: VecDeque<(Item, u64)>,
     /// Bytes written by the server.
     server_bytes: u64,
+    /// The item of each stream, where each request has one of its own.
+    streams: Vec<Item>,
     /// Ends of responses that the client has not read, each with its byte count.
     ends: VecDeque<(u64, Item)>,
     server_end: Closing,
@@ -60,6 +62,7 @@ impl BrowserConnection {
             working: VecDeque::new(),
             writing: VecDeque::new(),
             server_bytes: 0,
+            streams: Vec::new(),
             ends: VecDeque::new(),
             server_end: Closing::default(),
             is_closed: false,
@@ -73,7 +76,7 @@ impl BrowserConnection {
 
     /// Whether it can take another request now.
     pub(super) fn takes(&self, http: Http) -> bool {
-        self.is_up && (http == Http::Multiplexed || self.asked.is_empty())
+        self.is_up && (http != Http::OneAtATime || self.asked.is_empty())
     }
 
     /// Whether its handshakes are not complete.
@@ -87,10 +90,23 @@ impl BrowserConnection {
     }
 
     /// The client sends a request.
-    pub(super) fn request(&mut self, bytes: u64, item: Item) -> Action {
+    pub(super) fn request(&mut self, bytes: u64, item: Item, http: Http) -> Action {
         self.client_bytes += bytes;
-        self.requests.push_back((self.client_bytes, item));
+        if http == Http::Streams {
+            self.streams.push(item);
+        } else {
+            self.requests.push_back((self.client_bytes, item));
+        }
         Action::Write(bytes)
+    }
+
+    /// The message on a stream of its own has arrived whole.
+    pub(super) fn message_arrived(&mut self, end: End, stream: usize) {
+        let Some(item) = self.streams.get(stream) else { return };
+        match end {
+            End::From => self.requests.push_back((0, *item)),
+            End::To => self.ends.push_back((0, *item)),
+        }
     }
 
     /// The next response that the client has read whole, of `received` bytes.
@@ -107,7 +123,7 @@ impl BrowserConnection {
     }
 
     /// The next action of the server.
-    pub(super) fn answer(&mut self, facts: Facts, service: Time) -> Action {
+    pub(super) fn answer(&mut self, facts: Facts, service: Time, http: Http) -> Action {
         while let Some((_, item)) = pop_if(&mut self.requests, |(end, _)| *end <= facts.received) {
             // A handshake takes no more than the round trip.
             let work = if item == Item::Handshake { Time::ZERO } else { service };
@@ -121,6 +137,10 @@ impl BrowserConnection {
             self.writing.push_back((item, bytes));
         }
         if let Some((item, left)) = self.writing.pop_front() {
+            if http == Http::Streams {
+                // The transport lets streams take turns, and says when one has arrived.
+                return Action::Write(left);
+            }
             let bytes = left.min(FRAME);
             self.server_bytes += bytes;
             if bytes < left {

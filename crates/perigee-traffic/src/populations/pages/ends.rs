@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::browser::Browser;
-use super::connection::{Item, CLIENT_HANDSHAKE};
+use super::connection::{BrowserConnection, Item, CLIENT_HANDSHAKE};
 use crate::conversation::{Action, Conversation, End, Facts};
 use crate::exchanges::Exchanges;
 
@@ -57,7 +57,7 @@ impl PageConnection {
             return if std::mem::replace(&mut connection.greets, true) {
                 Action::Await(facts.received + 1)
             } else {
-                connection.request(CLIENT_HANDSHAKE, Item::Handshake)
+                connection.request(CLIENT_HANDSHAKE, Item::Handshake, http)
             };
         }
         connection.is_up = true;
@@ -65,7 +65,7 @@ impl PageConnection {
         match takes.then(|| browser.ask(facts.now, server)).flatten() {
             Some(asked) => browser.connection(self.number).map_or(Action::Done, |connection| {
                 connection.asked.push(asked);
-                connection.request(request, Item::Object(asked))
+                connection.request(request, Item::Object(asked), http)
             }),
             None => Action::Await(facts.received + 1),
         }
@@ -79,8 +79,16 @@ impl Conversation for PageConnection {
             End::From => {
                 let mut browser = self.browser.lock();
                 let service = browser.pages.service;
-                browser.connection(self.number).map_or(Action::Done, |connection| connection.answer(facts, service))
+                let http = browser.pages.http;
+                let answer = |connection: &mut BrowserConnection| connection.answer(facts, service, http);
+                browser.connection(self.number).map_or(Action::Done, answer)
             }
+        }
+    }
+
+    fn message_arrived(&mut self, end: End, stream: usize) {
+        if let Some(connection) = self.browser.lock().connection(self.number) {
+            connection.message_arrived(end, stream);
         }
     }
 }

@@ -53,6 +53,8 @@ pub enum Http {
     OneAtATime,
     /// All requests at once on one connection to a server, with responses that take turns (HTTP/2).
     Multiplexed,
+    /// All requests at once, with a stream of the connection for each response, which the transport serves in turn (HTTP/3).
+    Streams,
 }
 
 impl Display for Page {
@@ -122,6 +124,7 @@ impl Display for Http {
         f.write_str(match self {
             Self::OneAtATime => "HTTP/1.1",
             Self::Multiplexed => "HTTP/2",
+            Self::Streams => "HTTP/3",
         })
     }
 }

@@ -1,0 +1,123 @@
+//! A congestion control of `algorithms/` as the stack's: forwards the stack's events, and answers with window and rate.
+
+mod ledger;
+#[cfg(test)]
+mod same_decisions;
+mod sender;
+
+pub use sender::Counters;
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::RttEstimator;
+use perigee_cc::Selected;
+
+use crate::clock;
+pub(crate) use sender::Sender;
+
+/// Why this algorithm cannot control a QUIC flow, in one line; `ecn`: the flow's packets are ECN-capable.
+///
+/// The stack says that marks have arrived, and not how many (RFC 9002, section 7.1, needs no more).
+pub fn refusal(selected: &Selected, ecn: bool) -> Option<String> {
+    let algorithm = selected.algorithm();
+    let reads_counts = BUILT_IN_READERS.contains(&algorithm.name())
+        || algorithm.file().is_some_and(|file| file.source.windows(COUNT.len()).any(|word| word == COUNT.as_bytes()));
+    (algorithm.needs_ecn() || (ecn && reads_counts)).then(|| {
+        let way = if algorithm.needs_ecn() { "run it over TCP" } else { "switch ECN off" };
+        format!("`{}` counts CE marks, which the QUIC stack does not report; {way}", algorithm.name())
+    })
+}
+
+/// The controller of one path, whose state its endpoint reads too.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(Arc<Mutex<Sender>>);
+
+impl Shared {
+    pub(crate) fn new(sender: Sender) -> Self {
+        Self(Arc::new(Mutex::new(sender)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Sender> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Controller for Shared {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.lock().on_sent(clock::time(now), pn, bytes);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.lock().on_window_full();
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, _: u64, pn: u64, _: bool, _: &RttEstimator) {
+        self.lock().on_acked(clock::time(now), clock::time(sent), pn);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        self.lock().on_end_of_ack(clock::time(now), Some(in_flight));
+    }
+
+    fn on_packet_lost(&mut self, _: u16, pn: u64, now: Instant) {
+        self.lock().on_lost(clock::time(now), pn);
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, _: Instant, is_persistent: bool, is_ecn: bool, _: u64, _: u64) {
+        let (mut sender, now) = (self.lock(), clock::time(now));
+        match (is_ecn, is_persistent) {
+            (true, _) => sender.on_mark(now),
+            (false, true) => sender.on_persistent_congestion(now),
+            (false, false) => sender.on_loss_event(now),
+        }
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.lock().on_spurious_loss();
+    }
+
+    /// The datagram size is fixed.
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        self.lock().window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut sender = self.lock();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = sender.window();
+        metrics.ssthresh = sender.ssthresh();
+        metrics.pacing_rate = Some(sender.asked_rate());
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.lock().window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Gives a connection the controller that its endpoint has made.
+pub(crate) struct Made(pub(crate) Shared);
+
+impl ControllerFactory for Made {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(self.0.clone())
+    }
+}
+
+/// The field of the socket that counts marks.
+const COUNT: &str = "delivered_ce";
+/// Built-in algorithms that read [`COUNT`] where packets are ECN-capable.
+const BUILT_IN_READERS: [&str; 1] = ["bbr3"];

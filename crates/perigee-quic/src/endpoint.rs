@@ -1,0 +1,528 @@
+//! One end of a connection, driven by its host.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use noq_proto::{
+    Connection, ConnectionHandle, ConnectionIdGenerator, DatagramEvent, Dir, EndpointConfig, FourTuple, Incoming,
+    PathId, StreamEvent, VarInt,
+};
+use perigee_cc::Socket;
+use perigee_units::{Stream, Time};
+
+use crate::cids::Cids;
+use crate::clock::{self, Calendar};
+use crate::config::{AddressValidation, Config, Control, Keys};
+use crate::control::{Counters, Made, Sender, Shared};
+use crate::events::{Closed, Ecn, Event, StreamId};
+use crate::info::{Chronograph, Info, Limit, Limits};
+use crate::null::{NullKey, Ticket};
+use crate::qlog::Qlog;
+use crate::setup::{self, Factory};
+use crate::streams::Streams;
+
+/// One end of a QUIC connection.
+///
+/// Report events with [`Endpoint::open`], [`Endpoint::on_datagram`], [`Endpoint::on_timer`] and those of streams, then call
+/// [`Endpoint::poll_transmit`] until it returns `None`, take what [`Endpoint::poll_event`] reports, and come back at
+/// [`Endpoint::next_timer`].
+///
+/// ```
+/// use perigee_cc::Selected;
+/// use perigee_quic::{Config, Endpoint, Event};
+/// use perigee_units::Time;
+///
+/// let config = Config::with(Selected::parse("reno", &[]).unwrap());
+/// let mut ends = [Endpoint::client(&config, 1), Endpoint::server(&config, 2)];
+/// ends[0].open(Time::ZERO);
+/// let (mut now, mut datagram, mut got) = (Time::ZERO, Vec::new(), 0);
+/// while got < 100_000 {
+///     now += Time::from_millis(10);
+///     for (from, to) in [(0, 1), (1, 0)] {
+///         ends[from].on_timer(now);
+///         while let Some(ecn) = ends[from].poll_transmit(now, &mut datagram) {
+///             ends[to].on_datagram(now, &datagram, ecn);
+///         }
+///     }
+///     while let Some(event) = ends[1].poll_event() {
+///         if event == Event::Connected {
+///             let stream = ends[1].open_stream().unwrap();
+///             ends[1].write(stream, 100_000);
+///             ends[1].finish(stream);
+///         }
+///     }
+///     while let Some(event) = ends[0].poll_event() {
+///         if let Event::Received(stream) = event {
+///             got = ends[0].received(stream);
+///         }
+///     }
+/// }
+/// ```
+pub struct Endpoint {
+    config: Config,
+    is_server: bool,
+    seed: u64,
+    stack: noq_proto::Endpoint,
+    calendar: Arc<Calendar>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    /// `None`: the stack's own congestion control.
+    control: Option<Shared>,
+    streams: Streams,
+    /// Datagrams that belong to no connection: Retry, version negotiation, refusals.
+    responses: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    closed: Option<Closed>,
+    is_connected: bool,
+    /// A client that sends data with its first flight.
+    sends_early: bool,
+    chronograph: Chronograph,
+    now: Time,
+    probe_timeouts: u64,
+    /// A timer has fired that neither found losses nor released a paced packet: what leaves now is a probe.
+    may_probe: bool,
+    qlog: Option<Box<Qlog>>,
+}
+
+impl Endpoint {
+    /// A client, which [`Endpoint::open`] connects.
+    ///
+    /// # Panics
+    /// Where the algorithm is only described, or keys are those of a server.
+    pub fn client(config: &Config, seed: u64) -> Self {
+        Self::new(config, seed, false)
+    }
+
+    /// A server, which accepts one connection.
+    ///
+    /// # Panics
+    /// Where the algorithm is only described, or keys are those of a client.
+    pub fn server(config: &Config, seed: u64) -> Self {
+        Self::new(config, seed, true)
+    }
+
+    fn new(config: &Config, seed: u64, is_server: bool) -> Self {
+        let control = match &config.control {
+            Control::Algorithm(selected) => {
+                let socket = Socket::new(selected, u32::from(config.datagram_bytes), config.initial_window, seed);
+                Some(Shared::new(Sender::new(socket, config.pacing)))
+            }
+            Control::Stack(_) => None,
+        };
+        let calendar = Arc::new(Calendar::default());
+        let mut stack = EndpointConfig::new(NullKey::shared());
+        stack
+            .rng_seed(Some(seed_of_stack(seed)))
+            .cid_generator(Arc::new(move || Box::new(Cids::new(seed)) as Box<dyn ConnectionIdGenerator>))
+            .supported_versions(vec![config.version])
+            .grease_quic_bit(false);
+        let mut endpoint = Self {
+            config: config.clone(),
+            is_server,
+            seed,
+            stack: noq_proto::Endpoint::new(Arc::new(stack), None, false),
+            calendar,
+            connection: None,
+            control,
+            streams: Streams::default(),
+            responses: VecDeque::new(),
+            events: VecDeque::new(),
+            closed: None,
+            is_connected: false,
+            sends_early: false,
+            chronograph: Chronograph::default(),
+            now: Time::ZERO,
+            probe_timeouts: 0,
+            may_probe: false,
+            qlog: (config.qlog && matches!(config.keys, Keys::Null)).then(|| Box::new(Qlog::new(config, is_server))),
+        };
+        if let (Some(_), Some(control)) = (&endpoint.qlog, &endpoint.control) {
+            control.lock().lost_numbers = Some(Vec::new());
+        }
+        if is_server {
+            let server = setup::server(config, endpoint.factory(), endpoint.calendar.clone());
+            endpoint.stack.set_server_config(Some(Arc::new(server)));
+        }
+        endpoint
+    }
+
+    /// Opens the connection of a client.
+    pub fn open(&mut self, now: Time) {
+        self.set_now(now);
+        let (config, name) = setup::client(&self.config, self.factory(), self.seed);
+        match self.stack.connect(clock::instant(now), config, SERVER, &name) {
+            Ok(connection) => {
+                self.sends_early = connection.1.has_0rtt();
+                self.connection = Some(connection);
+            }
+            Err(error) => self.end(Closed::Error(error.to_string())),
+        }
+    }
+
+    /// A datagram of the peer has arrived with this ECN field.
+    pub fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn) {
+        self.set_now(now);
+        self.may_probe = false;
+        self.log_datagram(false, datagram);
+        let ecn = if self.config.ecn { ecn.to_stack() } else { None };
+        let from = FourTuple::from_remote(if self.is_server { CLIENT } else { SERVER });
+        let mut answer = Vec::new();
+        let arrived = self.stack.handle(clock::instant(now), from, ecn, BytesMut::from(datagram), &mut answer);
+        match arrived {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming),
+            Some(DatagramEvent::Response(_)) => self.responses.push_back(answer),
+            None => {}
+        }
+        self.take_reports();
+        self.log_state();
+    }
+
+    /// Fires the timers that are due.
+    pub fn on_timer(&mut self, now: Time) {
+        self.set_now(now);
+        let Some((_, connection)) = &mut self.connection else { return };
+        if connection.poll_timeout().is_none_or(|at| clock::time(at) > now) {
+            return;
+        }
+        let lost = |control: &Option<Shared>| control.as_ref().map(|control| control.lock().sk.lost);
+        let before = lost(&self.control);
+        connection.handle_timeout(clock::instant(now));
+        self.may_probe = before == lost(&self.control) && self.chronograph.limit() != Limit::Pacing;
+        self.take_reports();
+        self.log_state();
+    }
+
+    /// When [`Endpoint::on_timer`] is due next, at least 1 us ahead.
+    pub fn next_timer(&self) -> Option<Time> {
+        let (_, connection) = self.connection.as_ref()?;
+        let at = clock::time(connection.poll_timeout()?);
+        Some(at.max(self.now + Time::from_micros(1)))
+    }
+
+    /// Writes the next datagram to send into `datagram`, and returns its ECN field. Call until it returns `None`.
+    pub fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> Option<Ecn> {
+        self.set_now(now);
+        datagram.clear();
+        if let Some(response) = self.responses.pop_front() {
+            *datagram = response;
+            self.log_datagram(true, datagram);
+            return Some(Ecn::NotEct);
+        }
+        let (_, connection) = self.connection.as_mut()?;
+        let before = self.control.as_ref().map(|control| control.lock().begin_poll());
+        let Some(transmit) = connection.poll_transmit(clock::instant(now), NonZeroUsize::MIN, datagram) else {
+            self.end_turn();
+            return None;
+        };
+        let after = self.control.as_ref().map(|control| control.lock().sk.snd_nxt);
+        if before != after && std::mem::take(&mut self.may_probe) {
+            self.probe_timeouts += 1;
+        }
+        self.log_datagram(true, datagram);
+        Some(if self.config.ecn { Ecn::from_stack(transmit.ecn) } else { Ecn::NotEct })
+    }
+
+    /// What happened next, in order.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Opens a stream of two directions; `None` while the peer allows no more, or before the handshake without early data.
+    pub fn open_stream(&mut self) -> Option<StreamId> {
+        let (_, connection) = self.connection.as_mut()?;
+        connection.streams().open(Dir::Bi).map(StreamId)
+    }
+
+    /// Writes bytes to a stream; those beyond the peer's credit wait here.
+    pub fn write(&mut self, stream: StreamId, bytes: u64) {
+        self.may_probe = false;
+        if let Some(control) = &self.control {
+            control.lock().on_write();
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            self.streams.write(connection, stream, bytes);
+        }
+    }
+
+    /// Ends a stream after what has been written to it.
+    pub fn finish(&mut self, stream: StreamId) {
+        self.may_probe = false;
+        if let Some((_, connection)) = &mut self.connection {
+            self.streams.finish(connection, stream);
+        }
+    }
+
+    /// Abandons a stream: what has not arrived is not sent again, and the peer sees [`Event::Reset`].
+    pub fn reset(&mut self, stream: StreamId) {
+        self.streams.abandon(stream);
+        if let Some((_, connection)) = &mut self.connection {
+            // An error says that it has ended before.
+            let _ = connection.send_stream(stream.0).reset(VarInt::from_u32(0));
+        }
+    }
+
+    /// Closes the connection with a code of the application; a last datagram says so to the peer.
+    pub fn close(&mut self, now: Time, code: u32) {
+        self.set_now(now);
+        if let Some((_, connection)) = &mut self.connection {
+            connection.close(clock::instant(now), VarInt::from_u32(code), Bytes::new());
+        }
+        self.closed.get_or_insert(Closed::Here);
+        self.take_reports();
+    }
+
+    /// Bytes of a stream that have arrived in order.
+    pub fn received(&self, stream: StreamId) -> u64 {
+        self.streams.received(stream)
+    }
+
+    /// Bytes written to a stream that wait for the peer's credit or for the send window.
+    pub fn waiting(&self, stream: StreamId) -> u64 {
+        self.streams.waiting(stream)
+    }
+
+    /// Takes back the bytes of a stream that wait.
+    pub fn withdraw(&mut self, stream: StreamId) {
+        self.streams.withdraw(stream);
+    }
+
+    /// Takes the latest round trip measured since the last call; none with the stack's own controls.
+    pub fn take_rtt(&mut self) -> Option<Time> {
+        self.control.as_ref().and_then(|control| control.lock().latest_rtt.take())
+    }
+
+    /// Whether the handshake is complete.
+    pub fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Why the connection has ended, if it has.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.closed.as_ref()
+    }
+
+    /// What a later connection to this peer needs for early data; with [`Keys::Null`] only.
+    pub fn ticket(&self) -> Option<Ticket> {
+        let (_, connection) = self.connection.as_ref()?;
+        connection.crypto_session().handshake_data()?.downcast().ok().map(|ticket| *ticket)
+    }
+
+    /// Writes the algorithm's watched values into `values`, as [`Socket::watch`] does; none of the stack's own controls.
+    pub fn watch(&mut self, values: &mut Vec<u64>) {
+        values.clear();
+        if let Some(control) = &self.control {
+            control.lock().sk.watch(values);
+        }
+    }
+
+    /// The times until `now` during which something limited what this end sends; all zero with the stack's own controls.
+    pub fn limits(&self, now: Time) -> Limits {
+        self.chronograph.limits(now)
+    }
+
+    /// The state now.
+    pub fn info(&mut self) -> Info {
+        let stats = self.connection.as_mut().and_then(|(_, connection)| connection.path_stats(PathId::ZERO));
+        let stats = stats.unwrap_or_default();
+        let common = Info {
+            cwnd: (stats.cwnd / u64::from(self.config.datagram_bytes)) as u32,
+            ssthresh: None,
+            srtt: clock::span(stats.rtt),
+            rtt_min: None,
+            inflight: None,
+            delivered: None,
+            lost: stats.lost_packets,
+            app_limited: None,
+            pacing_rate_bps: None,
+            ca_state: None,
+            sent_datagrams: stats.udp_tx.datagrams,
+            received_datagrams: stats.udp_rx.datagrams,
+            spurious_losses: stats.spurious_congestion_events,
+            probe_timeouts: None,
+            counters: Counters::default(),
+            limit: None,
+        };
+        match &self.control {
+            None => common,
+            Some(control) => self.info_of(&control.lock(), &common),
+        }
+    }
+
+    /// The log so far as a qlog file (JSON-SEQ), with which it ends; `None` without [`Config::qlog`].
+    pub fn take_qlog(&mut self) -> Option<Vec<u8>> {
+        self.log_state();
+        self.qlog.take().map(|log| log.into_file())
+    }
+
+    /// Bytes of memory that this end holds for the algorithm's view of its packets.
+    pub fn ledger_bytes(&self) -> usize {
+        self.control.as_ref().map_or(0, |control| control.lock().memory())
+    }
+
+    fn info_of(&self, sender: &Sender, common: &Info) -> Info {
+        let sk = &sender.sk;
+        Info {
+            cwnd: sk.snd_cwnd,
+            ssthresh: (sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH).then_some(sk.snd_ssthresh),
+            srtt: Time::from_micros(u64::from(sk.srtt_us >> 3)),
+            rtt_min: (sk.rtt_min_us != u32::MAX).then(|| Time::from_micros(u64::from(sk.rtt_min_us))),
+            inflight: Some(sk.packets_out),
+            delivered: Some(u64::from(sk.delivered)),
+            lost: u64::from(sk.lost),
+            app_limited: Some(sk.app_limited != 0),
+            pacing_rate_bps: sender.pacing_rate().map(|rate| rate.saturating_mul(8)),
+            ca_state: Some(sender.state()),
+            probe_timeouts: Some(self.probe_timeouts),
+            counters: sender.counters,
+            limit: Some(self.chronograph.limit()),
+            ..common.clone()
+        }
+    }
+
+    fn log_datagram(&mut self, is_sent: bool, datagram: &[u8]) {
+        if let Some(log) = &mut self.qlog {
+            log.datagram(self.now, is_sent, datagram, &self.config);
+        }
+    }
+
+    /// Logs what the event that has just been processed has changed.
+    fn log_state(&mut self) {
+        let Some(mut log) = self.qlog.take() else { return };
+        let lost = self.control.as_ref().and_then(|control| control.lock().lost_numbers.as_mut().map(std::mem::take));
+        if let Some(Ticket(theirs)) = self.ticket() {
+            log.peer(self.now, &theirs);
+        }
+        log.lost(self.now, &lost.unwrap_or_default());
+        let info = self.info();
+        log.state(self.now, &info, self.closed.as_ref());
+        self.qlog = Some(log);
+    }
+
+    fn factory(&self) -> Option<Factory> {
+        self.control.clone().map(|control| Arc::new(Made(control)) as Factory)
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+        self.calendar.set(now);
+    }
+
+    fn accept(&mut self, incoming: Incoming) {
+        if self.connection.is_some() {
+            return self.stack.ignore(incoming);
+        }
+        let mut answer = Vec::new();
+        let asks = self.config.address_validation == AddressValidation::Retry && !incoming.remote_address_validated();
+        if asks && incoming.may_retry() {
+            if self.stack.retry(incoming, &mut answer).is_ok() {
+                self.responses.push_back(answer);
+            }
+            return;
+        }
+        match self.stack.accept(incoming, clock::instant(self.now), &mut answer, None) {
+            Ok(connection) => self.connection = Some(connection),
+            Err(error) => {
+                if error.response.is_some() {
+                    self.responses.push_back(answer);
+                }
+                self.end(Closed::from_stack(&error.cause));
+            }
+        }
+    }
+
+    /// Takes what the connection reports to its endpoint and to the application.
+    fn take_reports(&mut self) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(answer) = self.stack.handle_event(*handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+        while let Some((_, connection)) = &mut self.connection
+            && let Some(event) = connection.poll()
+        {
+            self.take_report(event);
+        }
+    }
+
+    fn take_report(&mut self, event: noq_proto::Event) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        let events = &mut self.events;
+        match event {
+            noq_proto::Event::Connected => {
+                self.is_connected = true;
+                if self.sends_early && !connection.accepted_0rtt() {
+                    self.streams.forget();
+                    events.push_back(Event::EarlyDataRefused);
+                }
+                events.push_back(Event::Connected);
+            }
+            noq_proto::Event::ConnectionLost { reason } => self.end(Closed::from_stack(&reason)),
+            noq_proto::Event::Stream(event) => match event {
+                StreamEvent::Opened { dir } => self.streams.accept(connection, dir, |event| events.push_back(event)),
+                StreamEvent::Readable { id } => {
+                    self.streams.read(connection, StreamId(id), |event| events.push_back(event));
+                }
+                StreamEvent::Writable { id } => self.streams.offer(connection, StreamId(id)),
+                StreamEvent::Finished { id } => events.push_back(Event::Acknowledged(StreamId(id))),
+                StreamEvent::Stopped { id, .. } => {
+                    self.streams.abandon(StreamId(id));
+                    events.push_back(Event::Reset(StreamId(id)));
+                }
+                StreamEvent::Available { .. } => events.push_back(Event::MoreStreams),
+            },
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, closed: Closed) {
+        if self.closed.is_none() {
+            self.closed = Some(closed.clone());
+            self.events.push_back(Event::Closed(closed));
+        }
+    }
+
+    /// Nothing more leaves now: records why.
+    fn end_turn(&mut self) {
+        self.may_probe = false;
+        self.take_reports();
+        let Some(control) = &self.control else { return };
+        let mut sender = control.lock();
+        let (is_held, is_waiting) = (sender.is_held_by_pacer(), self.streams.are_waiting());
+        let window_full = sender.end_turn(self.now, !is_held && !is_waiting);
+        let limit = match () {
+            () if !self.is_connected => Limit::Handshake,
+            () if window_full => Limit::Window,
+            () if is_held => Limit::Pacing,
+            () if is_waiting => Limit::FlowControl,
+            () if sender.sk.packets_out == 0 => Limit::Idle,
+            () => Limit::Application,
+        };
+        self.chronograph.note(limit, self.now);
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("config", &self.config).field("closed", &self.closed).finish_non_exhaustive()
+    }
+}
+
+fn seed_of_stack(seed: u64) -> [u8; 32] {
+    let (mut stream, mut bytes) = (Stream::new(seed, "quic"), [0; 32]);
+    for word in bytes.chunks_exact_mut(size_of::<u64>()) {
+        word.copy_from_slice(&stream.next_u64().to_be_bytes());
+    }
+    bytes
+}
+
+/// Addresses of the ends (RFC 5737): the host routes, so all connections may have the same.
+const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 49152);
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);

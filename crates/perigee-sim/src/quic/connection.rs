@@ -1,0 +1,377 @@
+//! The two ends of a QUIC connection in the network: their datagrams and their timer events.
+
+use perigee_link as link;
+use perigee_quic::{AckFrequency, AddressValidation, Closed, Config, EarlyData, Endpoint, Info, Limits, Ticket};
+use perigee_results::{FlowRow, SenderCounts, SenderLimits, SenderState};
+use perigee_study::{FlowSpec, Opener, Quic, QuicHandshake};
+use perigee_traffic::End;
+use perigee_units::{Bytes, Stream, Time};
+
+use super::end::QuicEnd;
+use crate::connection::Sources;
+use crate::network::Fate;
+use crate::packet::{Datagram, NetPacket, Stored, UDP_HEADER};
+use crate::queue::EventQueue;
+use crate::world::World;
+
+/// The state of a connection for the columns of its flow.
+pub(crate) struct QuicColumns {
+    handshake: String,
+    cause: String,
+    streams: u64,
+    info: Info,
+    limits: Limits,
+}
+
+impl QuicColumns {
+    /// Packets that the sender of the data has sent.
+    pub(crate) fn counts(&self) -> SenderCounts {
+        SenderCounts { packets: Some(self.info.sent_datagrams), retransmitted: None }
+    }
+
+    /// These of one connection, with those of others: sums, the first handshake, and the first cause.
+    pub(crate) fn joined(mut self, others: Option<Self>) -> Self {
+        let Some(others) = others else { return self };
+        if !others.handshake.is_empty() {
+            self.handshake = others.handshake;
+        }
+        if !others.cause.is_empty() {
+            self.cause = others.cause;
+        }
+        self.streams += others.streams;
+        let (mine, theirs) = (&mut self.info, &others.info);
+        mine.sent_datagrams += theirs.sent_datagrams;
+        mine.lost += theirs.lost;
+        mine.spurious_losses += theirs.spurious_losses;
+        mine.probe_timeouts = mine.probe_timeouts.zip(theirs.probe_timeouts).map(|(one, other)| one + other);
+        let (mine, theirs) = (&mut self.limits, &others.limits);
+        mine.busy += theirs.busy;
+        mine.flow_control += theirs.flow_control;
+        mine.application += theirs.application;
+        mine.window += theirs.window;
+        mine.pacing += theirs.pacing;
+        mine.handshake += theirs.handshake;
+        self
+    }
+
+    pub(crate) fn fill(&self, row: &mut FlowRow) {
+        let Self { info, limits, .. } = self;
+        row.transport = "quic".into();
+        row.handshake = self.handshake.as_str().into();
+        row.cause = self.cause.as_str().into();
+        row.streams = Some(self.streams);
+        row.rto_count = info.probe_timeouts.map(|count| count as u32);
+        row.lost_packets = Some(info.lost);
+        row.spurious_losses = Some(info.spurious_losses);
+        row.limited_by = longest(limits).into();
+        row.set_limits(&SenderLimits {
+            busy: Some(limits.busy),
+            peer_window: Some(limits.flow_control),
+            send_buffer: None,
+            application: Some(limits.application),
+        });
+    }
+}
+
+/// The limit that kept a sender from sending for the longest time; of equals the first.
+fn longest(limits: &Limits) -> &'static str {
+    let each = [
+        ("congestion_window", limits.window),
+        ("pacing", limits.pacing),
+        ("flow_control", limits.flow_control),
+        ("application", limits.application),
+        ("handshake", limits.handshake),
+    ];
+    let most = each.iter().map(|(_, time)| *time).max().unwrap_or_default();
+    each.iter().find(|(_, time)| *time == most && most > Time::ZERO).map_or("", |(name, _)| name)
+}
+
+pub(crate) struct QuicConnection {
+    pub(crate) ends: [QuicEnd; 2],
+    pub(crate) opener: End,
+    sources: Sources,
+    /// Time of the timer event of each end; [`Time::MAX`] if none is set.
+    due: [Time; 2],
+    /// Length of the headers of a packet, bytes.
+    headers: u16,
+    path_mtu: u16,
+    handshake: QuicHandshake,
+    retry: bool,
+    marks: bool,
+    /// The datagram that is about to leave.
+    datagram: Vec<u8>,
+    /// Datagrams in the network.
+    pub(crate) outstanding: u32,
+    /// A datagram of either end was larger than a link takes.
+    was_too_large: bool,
+    /// The sender of the data has ceased to send ECN-capable packets.
+    is_bleached: bool,
+    /// Whether something has arrived at the end that opens the connection.
+    was_answered: bool,
+}
+
+impl QuicConnection {
+    /// A connection of a flow, whose streams carry one message each if `stream_per_message`; its ends at `logged` nodes keep a log.
+    pub(crate) fn new(
+        (spec, quic): (&FlowSpec, &Quic),
+        sources: Sources,
+        mut seeds: Stream,
+        stream_window: u64,
+        stream_per_message: bool,
+        logged: &[u32],
+    ) -> Self {
+        let opener = match quic.opened_by {
+            Opener::Sender => End::From,
+            Opener::Receiver => End::To,
+        };
+        let sends_early = quic.handshake != QuicHandshake::OneRtt;
+        let ticket = sends_early.then(|| ticket(quic, stream_window)).flatten();
+        let mut end = |end: End| {
+            let (is_client, seed) = (end == opener, seeds.next_u64());
+            let mut config = config(quic, stream_window, is_client);
+            config.qlog = logged.contains(if end == End::From { &spec.from } else { &spec.to });
+            config.early_data = match (is_client, quic.handshake, &ticket) {
+                (true, _, Some(ticket)) => EarlyData::Resumed(Box::new(ticket.clone())),
+                (false, QuicHandshake::ZeroRtt, _) => EarlyData::Accepted,
+                _ => EarlyData::Off,
+            };
+            let endpoint = if is_client { Endpoint::client(&config, seed) } else { Endpoint::server(&config, seed) };
+            QuicEnd::new(endpoint, is_client, stream_per_message, is_client && sends_early)
+        };
+        Self {
+            ends: [end(End::From), end(End::To)],
+            opener,
+            sources,
+            due: [Time::MAX; 2],
+            headers: spec.ip.header_bytes() + UDP_HEADER,
+            path_mtu: spec.path_mtu.unwrap_or(u16::MAX),
+            handshake: quic.handshake,
+            retry: quic.retry,
+            marks: quic.ecn,
+            datagram: Vec::new(),
+            outstanding: 0,
+            was_too_large: false,
+            is_bleached: false,
+            was_answered: false,
+        }
+    }
+
+    pub(crate) fn open(&mut self, now: Time) {
+        self.ends[self.opener as usize].open(now);
+    }
+
+    /// The end that opens it.
+    pub(crate) fn client(&mut self) -> &mut QuicEnd {
+        &mut self.ends[self.opener as usize]
+    }
+
+    /// A datagram arrives at an end; its application may have something to do.
+    pub(crate) fn on_packet(&mut self, now: Time, end: End, packet: &NetPacket, world: &mut World) {
+        let Some(number) = packet.datagram().map(|datagram| datagram.number) else { return };
+        self.was_answered |= end == self.opener;
+        let host = &mut self.ends[end as usize];
+        host.endpoint.on_datagram(now, world.network.payloads.get(number), ecn_of(packet.stored.ecn));
+        host.take_events();
+        world.network.payloads.remove(number);
+        self.outstanding -= 1;
+    }
+
+    /// A datagram has been dropped.
+    pub(crate) fn dropped(&mut self, packet: &Stored, world: &mut World) {
+        world.network.payloads.remove(packet.header.seq);
+        self.outstanding -= 1;
+    }
+
+    /// Closes the connection if the application of its client has closed its half.
+    pub(crate) fn close_if_done(&mut self, now: Time) {
+        let client = self.client();
+        if client.has_closed && client.closed().is_none() {
+            client.endpoint.close(now, 0);
+        }
+    }
+
+    /// Whether both ends are gone, and none of its datagrams is in the network.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.due == [Time::MAX; 2]
+    }
+
+    /// Runs the timers of an end that are due.
+    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) {
+        self.due[end as usize] = Time::MAX;
+        world.network.queue.remove(self.sources.timers + end as u32);
+        self.ends[end as usize].endpoint.on_timer(now);
+        self.ends[end as usize].take_events();
+    }
+
+    /// Sends all that an end has to send, and sets the event of its timers.
+    pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
+        let host = &mut self.ends[end as usize];
+        while let Some(ecn) = host.endpoint.poll_transmit(now, &mut self.datagram) {
+            let bytes = self.datagram.len() as u16 + self.headers;
+            if end == End::From && self.marks && host.endpoint.is_connected() {
+                self.is_bleached |= ecn == perigee_quic::Ecn::NotEct;
+            }
+            if bytes > self.path_mtu {
+                // It may not be cut up (RFC 9000, section 14), and no discovery finds a size that passes.
+                self.was_too_large = true;
+                continue;
+            }
+            let number = world.network.payloads.put(&self.datagram);
+            let datagram = Datagram::new(number, now, bytes, self.headers);
+            let mut packet = datagram.packet(self.sources.way + end as u32, self.headers, ecn_in_ip(ecn), false);
+            match world.network.send(now, &mut packet) {
+                Fate::Dropped(_) => world.network.payloads.remove(number),
+                _ => self.outstanding += 1,
+            }
+        }
+        host.take_events();
+        self.schedule(end, world);
+    }
+
+    fn schedule(&mut self, end: End, world: &mut World) {
+        let next = self.ends[end as usize].endpoint.next_timer().unwrap_or(Time::MAX);
+        if std::mem::replace(&mut self.due[end as usize], next) == next {
+            return;
+        }
+        let source = self.sources.timers + end as u32;
+        if next == Time::MAX {
+            world.network.queue.remove(source);
+        } else {
+            world.network.queue.set(source, next);
+        }
+    }
+
+    /// The logs of its ends.
+    pub(crate) fn take_qlogs(&mut self) -> impl Iterator<Item = (End, Vec<u8>)> + '_ {
+        [End::From, End::To].into_iter().filter_map(|end| Some((end, self.ends[end as usize].endpoint.take_qlog()?)))
+    }
+
+    /// How one of its ends waits for a timer event that was never set, if one does.
+    pub(crate) fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
+        [End::From, End::To].into_iter().find_map(|end| {
+            let at = self.ends[end as usize].endpoint.next_timer()?;
+            let due = queue.due(self.sources.timers + end as u32);
+            due.is_none_or(|due| due > at).then(|| format!("waits: a timer at {} s has no event", at.as_secs_f64()))
+        })
+    }
+
+    /// The columns of its flow at `now`.
+    pub(crate) fn columns(&mut self, now: Time) -> QuicColumns {
+        let client = &self.ends[self.opener as usize];
+        let early = if client.was_refused { "0-rtt-rejected" } else { "0-rtt" };
+        let handshake = if self.handshake == QuicHandshake::OneRtt { "1-rtt" } else { early };
+        let handshake = if self.retry { format!("retry, {handshake}") } else { handshake.to_owned() };
+        let handshake = if client.endpoint.is_connected() { handshake } else { String::new() };
+        let cause = self.cause();
+        let sender = &mut self.ends[End::From as usize];
+        let streams = sender.streams();
+        QuicColumns { handshake, cause, streams, info: sender.endpoint.info(), limits: sender.endpoint.limits(now) }
+    }
+
+    /// The cause of what went wrong, in the words of the column `cause`.
+    fn cause(&self) -> String {
+        let [from, to] = self.ends.each_ref().map(QuicEnd::closed);
+        let mismatch = [from, to].contains(&Some(&Closed::VersionMismatch));
+        let error = [from, to].into_iter().flatten().find_map(|closed| match closed {
+            Closed::Error(words) => Some(words.clone()),
+            _ => None,
+        });
+        let client = &self.ends[self.opener as usize];
+        match () {
+            () if mismatch => "version".to_owned(),
+            () if self.was_too_large => "mtu".to_owned(),
+            () if !self.was_answered => "no_answer".to_owned(),
+            () if self.is_bleached => "ecn_bleached".to_owned(),
+            () if client.was_refused => "0-rtt-rejected".to_owned(),
+            () => error.unwrap_or_default(),
+        }
+    }
+
+    /// Packets that the sender of the data has sent.
+    pub(crate) fn counts(&mut self) -> SenderCounts {
+        let info = self.ends[End::From as usize].endpoint.info();
+        SenderCounts { packets: Some(info.sent_datagrams), retransmitted: None }
+    }
+
+    /// The state of the sender.
+    pub(crate) fn state(&mut self, acked: u64) -> SenderState {
+        let info = self.ends[End::From as usize].endpoint.info();
+        SenderState {
+            acked_bytes: acked,
+            sacked_bytes: None,
+            cwnd_packets: Some(info.cwnd),
+            ssthresh_packets: info.ssthresh,
+            srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
+            inflight_packets: info.inflight,
+            pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
+        }
+    }
+}
+
+/// The settings of an end.
+fn config(quic: &Quic, stream_window: u64, is_client: bool) -> Config {
+    let is_usual = (quic.ack_threshold, quic.max_ack_delay) == USUAL_ACKNOWLEDGEMENTS;
+    let ack_frequency = AckFrequency { packets: quic.ack_threshold, delay: Some(quic.max_ack_delay) };
+    Config {
+        datagram_bytes: quic.datagram,
+        initial_window: quic.initial_window,
+        stream_window,
+        connection_window: quic.window.map_or(u64::MAX, Bytes::as_u64),
+        send_window: stream_window.saturating_mul(SEND_WINDOW),
+        ack_frequency: (!is_usual).then_some(ack_frequency),
+        idle_timeout: Some(quic.idle_timeout),
+        address_validation: if quic.retry { AddressValidation::Retry } else { AddressValidation::Handshake },
+        version: if is_client || quic.same_version { VERSION_1 } else { DRAFT_29 },
+        ecn: quic.ecn,
+        ..Config::with(quic.cc.clone())
+    }
+}
+
+/// The ticket of a client's earlier connection to the server, which needs no time here.
+fn ticket(quic: &Quic, stream_window: u64) -> Option<Ticket> {
+    let version = Quic { same_version: true, retry: false, ..quic.clone() };
+    let [client, server] = [true, false].map(|is_client| config(&version, stream_window, is_client));
+    let (mut client, mut server) = (Endpoint::client(&client, 0), Endpoint::server(&server, 0));
+    let (mut now, mut datagram) = (Time::ZERO, Vec::new());
+    client.open(now);
+    for _ in 0..MOST_TURNS {
+        now += Time::from_millis(1);
+        while let Some(ecn) = client.poll_transmit(now, &mut datagram) {
+            server.on_datagram(now, &datagram, ecn);
+        }
+        while let Some(ecn) = server.poll_transmit(now, &mut datagram) {
+            client.on_datagram(now, &datagram, ecn);
+        }
+        if client.is_connected() {
+            return client.ticket();
+        }
+    }
+    None
+}
+
+fn ecn_of(field: link::Ecn) -> perigee_quic::Ecn {
+    match field {
+        link::Ecn::NotCapable | link::Ecn::AsksFor => perigee_quic::Ecn::NotEct,
+        link::Ecn::Capable => perigee_quic::Ecn::Ect0,
+        link::Ecn::L4s => perigee_quic::Ecn::Ect1,
+        link::Ecn::Marked => perigee_quic::Ecn::Ce,
+    }
+}
+
+fn ecn_in_ip(ecn: perigee_quic::Ecn) -> link::Ecn {
+    match ecn {
+        perigee_quic::Ecn::NotEct => link::Ecn::NotCapable,
+        perigee_quic::Ecn::Ect0 => link::Ecn::Capable,
+        perigee_quic::Ecn::Ect1 => link::Ecn::L4s,
+        perigee_quic::Ecn::Ce => link::Ecn::Marked,
+    }
+}
+
+/// Acknowledgements without the extension for their frequency (RFC 9000, sections 13.2.2 and 18.2).
+const USUAL_ACKNOWLEDGEMENTS: (u32, Time) = (1, Time::from_millis(25));
+/// Data of a connection that may be unacknowledged, in windows of a stream: the stack's default.
+const SEND_WINDOW: u64 = 8;
+/// Turns in which a handshake without losses is complete.
+const MOST_TURNS: u32 = 10;
+const VERSION_1: u32 = 1;
+const DRAFT_29: u32 = 0xff00_001d;
