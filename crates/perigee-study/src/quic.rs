@@ -248,9 +248,7 @@ pub(crate) fn traffic(
     refuse_others(table, flow)?;
     if cc.algorithm().needs_ecn() {
         let name = cc.algorithm().name();
-        let message = format!(
-            "flow `{flow}`: `{name}` needs to know how many packets were marked, which QUIC's sender does not tell it"
-        );
+        let message = format!("flow `{flow}`: `{name}` counts CE marks, which QUIC's stack does not report");
         return Err(table.error("cc", message, "choose another `cc`, or transport = \"tcp\""));
     }
     let settings = table.inner_or_defaults("quic")?;

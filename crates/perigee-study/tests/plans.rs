@@ -305,6 +305,7 @@ fn measures_and_starts_are_as_written() {
         events: false,
         states: None,
         pcap: vec![2],
+        qlog: Vec::new(),
     };
     assert_eq!(runs[0].scenario.measure, expected);
     let echo = &runs[0].scenario.flows[1];
