@@ -56,18 +56,20 @@ def test_the_log_of_the_sender_says_what_the_simulator_measured(results: Path) -
     assert row["received_bytes"] == truth["received_bytes"] == 6_000_000
     lost = run.tables["losses"]["packets"].sum()
     assert lost == truth["lost_packets"] > 0
-    assert row["retransmitted_packets"] == pytest.approx(lost, abs=3)
+    # The data of a packet may be sent again in two, whose headers are longer.
+    assert lost <= row["retransmitted_packets"] <= 2 * lost + 3
     for column in ("rtt_min_ms", "handshake_ms", "goodput_mbps"):
         # The server begins when the client's first packet arrives, and ends with the last acknowledgement.
         assert row[column] == pytest.approx(truth[column], rel=0.05), column
-    assert run.tables["connections"]["receive_window_max_bytes"][0] == WINDOW
+    # Credit may come a packet before the acknowledgement of what it is for.
+    assert run.tables["connections"]["receive_window_max_bytes"][0] == pytest.approx(WINDOW, rel=0.003)
     assert row["rwnd_limited_s"] == pytest.approx(truth["rwnd_limited_s"], rel=0.1, abs=0.1)
 
 
 def test_both_logs_and_the_report_name_the_window(results: Path) -> None:
     sender, receiver = _analyzed(results, "a-f.sqlog"), _analyzed(results, "b-f.sqlog")
     assert receiver.tables["flows"]["received_bytes"][0] == 6_000_000
-    assert any("its window of 1.25 MB allows 16.6 Mbit/s" in note for note in sender.notes), sender.notes
+    assert any("its window of 1.25 MB allows 16.7 Mbit/s" in note for note in sender.notes), sender.notes
     assert "flows.quic.initial_max_stream_data" in held_back(Results(results))
 
 

@@ -1,28 +1,27 @@
-//! What the outside of a datagram tells of QUIC (RFC 8999, RFC 9000 section 17): a long header, with the first bytes of a version.
+//! QUIC as the outside of a datagram tells (RFC 8999, RFC 9000 section 17): a long header, with the first bytes of a version.
 
-/// A header of QUIC by the first four bytes of a datagram.
+/// A long header, by the first four bytes of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Header {
-    /// Of the handshake, with the version's place in [`VERSIONS`].
-    Long(usize),
-    /// After the handshake, if the connection is one of QUIC.
-    Short,
+pub(crate) struct LongHeader {
+    /// Place of its version in [`VERSIONS`].
+    pub(crate) version: usize,
+    /// A server asks the client to begin again (RFC 9000, section 17.2.5).
+    pub(crate) is_retry: bool,
 }
 
-impl Header {
+impl LongHeader {
     /// `None`: not one of QUIC.
     pub(crate) fn of(first_bytes: u32) -> Option<Self> {
         let (flags, version) = (first_bytes >> 24, first_bytes & 0x00ff_ffff);
-        match flags & (LONG | FIXED) {
-            both if both == LONG | FIXED => VERSIONS.iter().position(|(start, _)| *start == version).map(Self::Long),
-            FIXED => Some(Self::Short),
-            _ => None,
-        }
+        let version = VERSIONS.iter().position(|(start, _)| *start == version)?;
+        (flags & LONG == LONG).then_some(Self { version, is_retry: flags & TYPE == RETRY })
     }
 }
 
 /// First three bytes of the version of a long header, and what it is called: RFC 9000, RFC 9369, drafts before.
 pub(crate) const VERSIONS: [(u32, &str); 3] =
     [(0x00_0000, "version 1"), (0x6b_3343, "version 2"), (0xff_0000, "a draft")];
-const LONG: u32 = 0x80;
-const FIXED: u32 = 0x40;
+/// Bits of the form and the fixed bit.
+const LONG: u32 = 0xc0;
+const TYPE: u32 = 0x30;
+const RETRY: u32 = 0x30;

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::key::Key;
-use crate::quic::{Header, VERSIONS};
+use crate::quic::{LongHeader, VERSIONS};
 use crate::side::Side;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
@@ -294,28 +294,27 @@ impl ConnectionSummary {
         match item.packet.transport {
             Transport::Tcp(tcp) => self.segment(item.now, item.way, &tcp),
             Transport::Udp { payload, number, .. } => {
-                self.quic(item.now, item.way, number.and_then(Header::of));
+                self.quic(item.now, item.way, number.and_then(LongHeader::of));
                 self.ways[item.way].payload(item.now, payload);
             }
             Transport::Echo { .. } | Transport::Other => {}
         }
     }
 
-    /// The handshake of QUIC as the outside shows it: the opener's first datagram, the answer, and the opener's first short header.
-    fn quic(&mut self, now: Time, at: usize, header: Option<Header>) {
+    /// The handshake of QUIC as the outside shows it: the opener's first datagram, the answer, and the opener's next one.
+    fn quic(&mut self, now: Time, at: usize, header: Option<LongHeader>) {
         let opening = &mut self.opening;
-        match header {
-            Some(Header::Long(version)) if self.numbers.0 == self.numbers.1 => {
-                self.quic = Some(version);
-                opening.syn(now, at, false);
-            }
-            Some(_) if self.quic.is_some() && opening.way != Some(at) => {
+        if self.numbers.0 == self.numbers.1
+            && let Some(header) = header
+        {
+            self.quic = Some(header.version);
+            opening.syn(now, at, false);
+        } else if self.quic.is_some() && opening.way != Some(at) {
+            if !header.is_some_and(|header| header.is_retry) {
                 opening.answer.get_or_insert(now);
             }
-            Some(Header::Short) if self.quic.is_some() && opening.answer.is_some() => {
-                opening.done.get_or_insert(now);
-            }
-            _ => {}
+        } else if self.quic.is_some() && opening.answer.is_some() {
+            opening.done.get_or_insert(now);
         }
     }
 

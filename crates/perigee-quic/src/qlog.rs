@@ -168,7 +168,7 @@ impl Qlog {
         let idle = config.idle_timeout.unwrap_or(Time::ZERO).as_millis();
         let own = [
             ("max_idle_timeout", idle),
-            ("initial_max_data", config.connection_window),
+            ("initial_max_data", config.connection_window.min(LARGEST)),
             ("initial_max_stream_data_bidi_local", stream),
             ("initial_max_stream_data_bidi_remote", stream),
             ("initial_max_stream_data_uni", stream),
@@ -256,6 +256,8 @@ impl fmt::Display for Millis {
     }
 }
 
+/// The largest number that QUIC can say (RFC 9000, section 16).
+const LARGEST: u64 = (1 << 62) - 1;
 const NAMES: [&str; 6] =
     ["smoothed_rtt", "min_rtt", "congestion_window", "ssthresh", "packets_in_flight", "pacing_rate"];
 /// Transport parameters that are numbers (RFC 9000, section 18.2).

@@ -1,10 +1,9 @@
 //! The logs of both ends: equal in every run, and of what the stack did.
 
-use perigee_cc::Selected;
 use perigee_quic::Config;
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::common::{download, Path, SERVER};
+use crate::common::{download, with, Path, SERVER};
 
 const BYTES: u64 = 5_000_000;
 
@@ -17,10 +16,11 @@ fn logs() -> ([String; 2], u64) {
         silence: Time::MAX..Time::MAX,
         loses: |_| false,
     };
-    let config = Config { qlog: true, ..Config::with(Selected::parse("reno", &[]).unwrap()) };
+    let config = Config { qlog: true, ..with("reno") };
     let mut done = download(&path, [&config, &config], BYTES, Time::from_secs(60));
     let lost = done.ends[SERVER].info().lost;
-    (done.ends.each_mut().map(|end| String::from_utf8(end.take_qlog().unwrap()).unwrap()), lost)
+    let log_of = |file: Option<Vec<u8>>| String::from_utf8(file.expect("a log was asked for")).expect("it is text");
+    (done.ends.each_mut().map(|end| log_of(end.take_qlog())), lost)
 }
 
 fn count(log: &str, name: &str) -> u64 {

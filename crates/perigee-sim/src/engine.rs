@@ -414,7 +414,7 @@ impl<'a> Engine<'a> {
         let mut qlogs = Vec::new();
         for (number, flow) in (0..).zip(&mut self.flows) {
             if let Flow::Quic(flow) = flow {
-                let spec = &self.scenario.flows[number as usize];
+                let spec = &self.scenario.flows[number];
                 qlogs.extend(flow.take_qlogs().into_iter().map(|(end, connection, qlog)| {
                     let node = name_of(if end == End::From { spec.from } else { spec.to });
                     Logged { name: format!("{node}-{}{connection}.sqlog", spec.name), qlog }

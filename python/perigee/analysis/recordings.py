@@ -320,8 +320,8 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
     if quic:
         said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
         notes.append(
-            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent again, "
-            "streams and windows are encrypted, and stand in a qlog of either end"
+            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent "
+            "again, streams and windows are encrypted, and stand in a qlog of either end"
         )
     if counts.connections > counts.measured:
         left = counts.connections - counts.measured

@@ -39,7 +39,7 @@ class Output:
 
     Attributes:
         tables: tables that have rows by name, as Arrow streams with the columns of `schema/results.md`.
-        captures: packet captures and qlogs by file name, if the study asks for them and the engine keeps them in memory.
+        captures: captures and qlogs by file name, if the study asks for them and the engine keeps them in memory.
         files: further files by their path in the results folder.
     """
 
