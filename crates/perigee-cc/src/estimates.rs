@@ -2,7 +2,7 @@
 
 use crate::sock::{RateSample, TcpSock};
 
-/// What a packet remembers of the moment it left, for the rate sample of its delivery.
+/// The moment a packet left, as it remembers it for the rate sample of its delivery.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Departure {
     /// When it left, us.

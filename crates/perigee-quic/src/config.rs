@@ -30,7 +30,7 @@ pub struct Config {
     pub fair_streams: bool,
     /// Acknowledgements that this end asks of its peer; `None`: every second packet (RFC 9000, section 13.2.2).
     pub ack_frequency: Option<AckFrequency>,
-    /// The connection ends after so long without a packet; `None`: never.
+    /// The connection ends after this time without a packet; `None`: never.
     pub idle_timeout: Option<Time>,
     /// How a server sees that its client is where it says.
     pub address_validation: AddressValidation,
@@ -64,10 +64,10 @@ pub struct AckFrequency {
 /// How a server validates the address of a client (RFC 9000, section 8.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressValidation {
-    /// By the handshake: the server sends at most three times what it has received before.
+    /// The handshake does: the server sends at most three times what it has received before.
     #[default]
     Handshake,
-    /// By a Retry packet, which costs a round trip.
+    /// A Retry packet does, which costs a round trip.
     Retry,
 }
 

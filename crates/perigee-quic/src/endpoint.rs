@@ -229,7 +229,7 @@ impl Endpoint {
         Some(if self.config.ecn { Ecn::from_stack(transmit.ecn) } else { Ecn::NotEct })
     }
 
-    /// What happened next, in order.
+    /// The next event, in order.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -308,7 +308,7 @@ impl Endpoint {
         self.closed.as_ref()
     }
 
-    /// What a later connection to this peer needs for early data; with [`Keys::Null`] only.
+    /// The ticket with which a later connection to this peer may send early data; with [`Keys::Null`] only.
     pub fn ticket(&self) -> Option<Ticket> {
         let (_, connection) = self.connection.as_ref()?;
         connection.crypto_session().handshake_data()?.downcast().ok().map(|ticket| *ticket)

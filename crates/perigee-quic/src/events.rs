@@ -1,4 +1,4 @@
-//! What an endpoint reports to its host.
+//! Events that an endpoint reports to its host.
 
 use noq_proto::{ConnectionError, EcnCodepoint};
 
@@ -47,7 +47,7 @@ impl Ecn {
     }
 }
 
-/// What happened at an endpoint, in order: see [`crate::Endpoint::poll_event`].
+/// An event of an endpoint: see [`crate::Endpoint::poll_event`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The handshake is complete.

@@ -36,13 +36,13 @@ pub struct Info {
     pub spurious_losses: u64,
     /// Probe timeouts; `None` of the stack's own controls.
     pub probe_timeouts: Option<u64>,
-    /// What the adapter has counted.
+    /// Counts of the adapter.
     pub counters: Counters,
-    /// What keeps the next packet back; `None` of the stack's own controls.
+    /// The reason why no further packet leaves; `None` of the stack's own controls.
     pub limit: Option<Limit>,
 }
 
-/// What keeps an endpoint from sending more.
+/// The reason why an endpoint sends no more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Limit {
     /// The handshake.

@@ -12,7 +12,7 @@ use noq_proto::crypto::{
 use noq_proto::transport_parameters::TransportParameters;
 use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError, TransportErrorCode};
 
-/// What a client remembers of a server (RFC 9001, section 4.5): its next connection to it may send early data.
+/// A client's memory of a server (RFC 9001, section 4.5): its next connection to it may send early data.
 #[derive(Clone, Debug)]
 pub struct Ticket(pub(crate) TransportParameters);
 
@@ -142,7 +142,7 @@ struct NullSession {
     early_accepted: bool,
     /// Written when the stack asks next.
     next: Option<Message>,
-    /// What has arrived of the message after the last one read.
+    /// Bytes that have arrived of the message after the last one read.
     read: Vec<u8>,
     is_done: bool,
 }
@@ -249,7 +249,7 @@ impl Session for NullSession {
         Ok(!had_theirs && self.theirs.is_some())
     }
 
-    /// Of the server that a ticket remembers, until its own have arrived.
+    /// Until the server's own have arrived, the parameters that a ticket remembers.
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         Ok(self.theirs.or_else(|| self.setup.ticket.as_ref().map(|ticket| ticket.0)))
     }

@@ -12,7 +12,7 @@ pub(super) struct Packet {
     pub(super) bytes: u16,
     /// Its place in the order of departure.
     pub(super) order: u32,
-    /// What rate samples read of it.
+    /// Its departure, for rate samples.
     pub(super) departure: Departure,
     is_gone: bool,
 }
@@ -41,8 +41,8 @@ impl Ledger {
         self.take_from(0, pn)
     }
 
-    /// Takes out the oldest packet if more bytes are here than in flight: the stack forgets packets of a space with its keys, and says so to
-    /// nobody.
+    /// Takes out the oldest packet if more bytes are here than in flight: the stack forgets packets of a space with its keys, and says
+    /// so to nobody.
     pub(super) fn take_forgotten(&mut self, in_flight: u64) -> Option<Packet> {
         if self.bytes <= in_flight {
             return None;

@@ -14,7 +14,7 @@ use perigee_units::{Bytes, Rate, Time};
 
 use super::Sender;
 
-/// What the application does and what the path loses.
+/// The application's writes, and the path's losses.
 struct Script {
     rate: Rate,
     /// Packets written at a time.
@@ -24,7 +24,7 @@ struct Script {
     until: Time,
 }
 
-/// What an algorithm decides.
+/// The decision of an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Decision {
     window: u32,
@@ -32,7 +32,7 @@ struct Decision {
     pacing_bps: Option<u64>,
 }
 
-/// What happened to a sender. Packets are numbered in the order of their departure, the packet of the handshake included.
+/// An event of a sender. Packets are numbered in the order of their departure, the packet of the handshake included.
 enum Step {
     Sent(u32),
     /// Packets delivered by an acknowledgement, packets that it showed to be lost, and TCP's decision.
@@ -297,7 +297,7 @@ const WITHOUT_LOSSES: Script = Script {
     until: Time::from_secs(9),
 };
 
-/// The same, and one packet is lost in a window, three times.
+/// As above, and one packet is lost in a window, three times.
 const WITH_LOSSES: Script = Script { lost: &[300, 900, 2200], ..WITHOUT_LOSSES };
 
 fn differences(script: &Script, name: &str) -> (Vec<Difference>, usize) {

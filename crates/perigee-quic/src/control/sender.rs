@@ -8,7 +8,7 @@ use perigee_units::Time;
 
 use super::ledger::Ledger;
 
-/// What the adapter has counted beside the algorithm's socket.
+/// Counts of the adapter beside the algorithm's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Entries of recovery.
@@ -295,8 +295,8 @@ impl Sender {
         self.sk.snd_nxt
     }
 
-    /// Whether the pacer has kept a packet back since [`Sender::begin_poll`]: the stack asks for metrics once for a turn that sends nothing,
-    /// and again where it has a packet that the window allows.
+    /// Whether the pacer has kept a packet back since [`Sender::begin_poll`]: the stack asks for metrics once in a turn that sends
+    /// nothing, and again where it has a packet that the window allows.
     pub(crate) fn is_held_by_pacer(&self) -> bool {
         self.asked > 1
     }
@@ -348,7 +348,7 @@ impl Sender {
         }
     }
 
-    /// What an acknowledgement means for window and rate, once its losses are known: at the stack's next call.
+    /// Lets an acknowledgement act on window and rate, once its losses are known: at the stack's next call.
     fn control_congestion(&mut self) {
         if !std::mem::take(&mut self.ack.is_due) {
             return;
@@ -445,8 +445,8 @@ impl Sender {
         }
     }
 
-    /// Sets the earliest departure of the next packet as Linux's own pacing does, though the stack paces in bursts: BBR asks how many packets
-    /// will have left the network then. A late start earns a credit of at most half the gap; the first ten packets are not charged.
+    /// Sets the earliest departure of the next packet as Linux's own pacing does, though the stack paces in bursts: BBR asks how many
+    /// packets will have left the network then. A late start earns a credit of at most half the gap; the first ten packets are not charged.
     fn charge_pacing(&mut self) {
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);

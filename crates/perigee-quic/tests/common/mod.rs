@@ -13,7 +13,7 @@ pub(crate) struct Path {
     pub(crate) rate: Rate,
     /// One way.
     pub(crate) delay: Time,
-    /// Of the queue towards the client.
+    /// Size of the queue towards the client.
     pub(crate) queue: Bytes,
     /// Nothing passes in this time.
     pub(crate) silence: Range<Time>,
@@ -29,7 +29,7 @@ pub(crate) struct Download {
     /// When each datagram left: by the client, by the server.
     pub(crate) departures: [Vec<Time>; 2],
     pub(crate) dropped: u64,
-    /// Of time, side and length of each datagram.
+    /// Hash of time, side and length of each datagram.
     pub(crate) digest: u64,
     pub(crate) events: [Vec<Event>; 2],
 }
@@ -161,5 +161,5 @@ impl Run<'_> {
     }
 }
 
-/// Of IPv4 and UDP, bytes.
+/// Headers of IPv4 and UDP, bytes.
 const HEADERS: u64 = 28;

@@ -49,7 +49,7 @@ impl QueueEntry {
         self.start + u64::from(self.len) + u64::from(self.has(mark::SYN | mark::FIN))
     }
 
-    /// What rate samples read.
+    /// Its departure, for rate samples.
     #[inline(always)]
     pub(crate) fn departure(&self) -> Departure {
         Departure {
