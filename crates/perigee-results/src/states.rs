@@ -6,8 +6,8 @@ use crate::table::{table, Cell, CellType, Column, Name, Table, Values};
 
 table!(StateRows, StateRow, "states",
     "What the congestion control of each flow over TCP, or of one connection over QUIC, knows, where `measure.states` \
-     asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be \
-     watched (`perigee cc show`), which are empty in the rows of other algorithms." {
+     asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has \
+     its own, those it lets be watched (`perigee cc show`), which are empty in the rows of other algorithms." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";

@@ -36,8 +36,8 @@ const OUTLIERS: [(Link, &str); 6] = [
 ];
 const ALGORITHMS: [&str; 8] = ["reno", "cubic", "bbr", "bbr3", "hybla", "copa", "ledbat_pp", "sicc"];
 
-/// Cells whose durations differ by more than 5 %, and why: rate, round trip, every which packet is lost, algorithm. `docs/models/quic.md` has
-/// the figures.
+/// Cells whose durations differ by more than 5 %, and why: rate, round trip, every which packet is lost, algorithm.
+/// `docs/models/quic.md` has the figures.
 const DIFFERING: [(u64, u64, u64, &str, &str); 6] = [
     (100, 600, 0, "hybla", HYBLA),
     (250, 100, 0, "hybla", HYBLA),

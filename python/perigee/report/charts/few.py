@@ -57,7 +57,7 @@ def said(grey: Sequence[str]) -> str:
 
 
 class Named(Protocol):
-    """What is drawn of a group in a panel: a dataclass with a name and a look."""
+    """A group in a panel: a dataclass with a name and a look."""
 
     @property
     def label(self) -> str:
