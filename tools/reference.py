@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from perigee.campaigns import keys as campaign_keys
@@ -150,15 +151,9 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "calls": lambda: source_table("calls"),
         "pages": lambda: source_table("pages"),
     },
-    "hosts.md": {
-        "systems": systems_table,
-        "linux-6.1": lambda: system_table("linux-6.1"),
-        "linux-5.10": lambda: system_table("linux-5.10"),
-        "linux-4.15": lambda: system_table("linux-4.15"),
-        "linux-2.6.20": lambda: system_table("linux-2.6.20"),
-        "rfc": lambda: system_table("rfc"),
-        "ns-2": lambda: system_table("ns-2"),
-    },
+    # All but the first system, whose settings are the defaults.
+    "hosts.md": {"systems": systems_table}
+    | {one.name: partial(system_table, one.name) for one in native.host_systems()[1:]},
 }
 """The tables of each page, by the names that the page has for them."""
 
