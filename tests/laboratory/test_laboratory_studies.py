@@ -246,8 +246,8 @@ class _Until:
 
 
 def test_many_runs_are_sent_as_means_of_successive_ones(tmp_path: Path) -> None:
-    panels = Panels(tmp_path, "f", {"cubic": {run: float(run) for run in range(0, 900, 2)}})
-    (panel,) = panels.of(Layout([""], ["cubic"], 1000, "f"))
+    values = {"cubic": {run: float(run) for run in range(0, 900, 2)}}
+    (panel,) = Panels(tmp_path, Layout([""], ["cubic"], 1000, ["f"]), values).all()
     assert (panel["per"], panel["runs"], panel["done"], len(panel["values"])) == (10, 1000, 450, 45)
     assert panel["values"][:2] == [9.0, 29.0]
 
@@ -267,6 +267,19 @@ def test_a_run_is_named_by_what_varies(laboratory: Laboratory) -> None:
         "run": 1, "flows": ["main"], "t_s": [1.0], "mbps": [[2.0]], "name": "", "algorithm": "cubic",
     }  # fmt: skip
     assert live.layout_of(laboratory, replace(entry, study="gone")).name(3) == "run 3"
+
+
+def test_a_run_counts_for_the_algorithm_of_the_flow_that_its_experiment_varies(laboratory: Laboratory) -> None:
+    entry = Entry(study="slow-starts", engine="sim", due=0.0, reduced=True)
+    layout = live.layout_of(laboratory, entry)
+    shown = dict(zip(layout.points, zip(layout.flows, layout.algorithms, strict=True), strict=True))
+    # Beside another transfer, and where a flow that asks stands in place of the transfer.
+    assert shown["beside, BBRv3"] == ("first", "bbr3")
+    assert shown["limited, BBRv3, 10 MB"] == ("asks", "bbr3")
+    assert sum(layout.runs(name) or 0 for name in ("cubic", "reno", "bbr3")) == len(layout.points)
+    run = layout.points.index("limited, BBRv3, 10 MB")
+    curve = {"run": run, "flows": ["asks"], "t_s": [1.0], "mbps": [[2.0]]}
+    assert layout.of_flow(curve)["mbps"] == [[2.0]]
 
 
 def test_studies_have_their_tags_and_those_with_results_come_first(browser: Browser, laboratory: Laboratory) -> None:

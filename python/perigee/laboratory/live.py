@@ -16,6 +16,7 @@ from perigee.engines.plan.native import native_plan
 from perigee.errors import InputError
 from perigee.laboratory import worker
 from perigee.laboratory.entries import Entry
+from perigee.store.points import own_keys
 from perigee.store.shard_names import runs_of, shards_in
 from perigee.store.shards import ShardReader
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 OF_ALGORITHM = "congestion control"
 """The property of a flow in the description of a study."""
+VARIED = "varied)"
+"""End of a property that is not the same at all points."""
 READ_S = 0.05
 """Time for reading runs that are new; the others come with the next state."""
 LARGEST_SHARD = 16 << 20
@@ -54,7 +57,7 @@ class Live:
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
         self._lock = threading.Lock()
-        self._known: tuple[int, Layout, Panels] | None = None
+        self._known: tuple[int, Panels] | None = None
 
     def state(self) -> dict[str, Any]:
         """Return the entries that run, each with its progress and `panels`, and how many there are in each state.
@@ -69,13 +72,12 @@ class Live:
         found = progress(self._laboratory, entry)
         with self._lock:
             if self._known is None or self._known[0] != entry.id:
-                layout = layout_of(self._laboratory, entry)
                 folder = self._laboratory.place.results / entry.results / "shards"
-                self._known = (entry.id, layout, Panels(folder, layout.flow))
-            _, layout, panels = self._known
+                self._known = (entry.id, Panels(folder, layout_of(self._laboratory, entry)))
+            _, panels = self._known
             panels.read()
-            found["curve"] = found["curve"] and layout.of_flow(found["curve"])
-            return {"number": entry.id, "study": entry.study, "wish": entry.wish, **found, "panels": panels.of(layout)}
+            found["curve"] = found["curve"] and panels.layout.of_flow(found["curve"])
+            return {"number": entry.id, "study": entry.study, "wish": entry.wish, **found, "panels": panels.all()}
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,15 @@ class Layout:
 
     Attributes:
         points: what each point is called.
-        algorithms: the congestion control of `flow` at each point; empty where it has none.
+        algorithms: the congestion control of the flow that is shown at each point; empty: none, or it is not known.
         rounds: how often each point is run.
-        flow: the flow whose throughput is shown; empty: it is not known.
+        flows: the flow whose throughput is shown at each point; empty: it is not known.
     """
 
     points: Sequence[str] = ()
     algorithms: Sequence[str] = ()
     rounds: int = 0
-    flow: str = ""
+    flows: Sequence[str] = ()
 
     def name(self, run: int) -> str:
         """Return what a run is, as "loss 0.1 %, round 2"; of an entry that cannot be read only its number."""
@@ -102,12 +104,16 @@ class Layout:
         return ", ".join(each for each in (self.points[place], f"round {turn + 1}") if each)
 
     def algorithm(self, run: int) -> str:
-        """Return the congestion control of a run; empty where it has none."""
+        """Return the congestion control of a run; empty where it has none, or it is not known."""
         return self.algorithms[run % len(self.algorithms)] if self.algorithms else ""
+
+    def shows(self, run: int, flow: str) -> bool:
+        """Return whether the throughput of a flow of a run is shown; of several (`count`) that of each is."""
+        return not self.flows or self.flows[run % len(self.flows)] in ("", _base(flow))
 
     def of_flow(self, curve: Mapping[str, Any]) -> dict[str, Any]:
         """Return what `Curve.drawn` has of the flow that is shown, with the name of the run and its `algorithm`."""
-        own = [at for at, name in enumerate(curve["flows"]) if self.flow in ("", name.partition(".")[0])]
+        own = [at for at, name in enumerate(curve["flows"]) if self.shows(curve["run"], name)]
         of = {key: [curve[key][at] for at in own] for key in ("flows", "mbps")}
         return {**curve, **of, "name": self.name(curve["run"]), "algorithm": self.algorithm(curve["run"])}
 
@@ -125,16 +131,29 @@ def layout_of(laboratory: Laboratory, entry: Entry) -> Layout:
     except InputError:
         return Layout()
     laid_out, flows = plan.laid_out(), plan.setup()["flows"]
-    controls = {flow["name"]: text for flow in flows for key, text in flow["properties"] if key == OF_ALGORITHM}
-    first = next(iter(controls), "")
-    flow = first.partition(".")[0]
-    keys = ("flow.cc", f"flows.{flow}.cc")
-    points, algorithms = [], []
-    for point in (one["point"] for one in laid_out["points"]):
-        own = [_name(value) for key, value in _settings(point) if key in keys]
-        algorithms.append(own[-1] if own else controls.get(first, "").partition(" ")[0])
-        points.append(", ".join(_value(key, value) for key, value in point.items() if key not in keys))
-    return Layout(points, algorithms, laid_out["rounds"], flow)
+    controls = {_base(flow["name"]): text for flow in flows for key, text in flow["properties"] if key == OF_ALGORITHM}
+    shown = [_shown(one["point"], [_base(name) for name in one["flows"]], controls) for one in laid_out["points"]]
+    points = [
+        ", ".join(_value(key, value) for key, value in one["point"].items() if key not in own_keys(flow))
+        for one, (flow, _) in zip(laid_out["points"], shown, strict=True)
+    ]
+    return Layout(points, [each for _, each in shown], laid_out["rounds"], [flow for flow, _ in shown])
+
+
+def _shown(point: Mapping[str, Any], flows: Sequence[str], controls: Mapping[str, str]) -> tuple[str, str]:
+    """Return the flow of a point that is shown, the first whose congestion control varies, and that.
+
+    Without one the first that has a congestion control, by `controls` in words; empty where several points differ.
+    """
+    settings = _settings(point)
+    with_control = [flow for flow in dict.fromkeys(flows) if flow in controls]
+    for flow in with_control:
+        own = [_name(value) for key, value in settings if key in own_keys(flow)]
+        if own:
+            return flow, own[-1]
+    first = next(iter(with_control), "")
+    words = controls.get(first, "")
+    return first, "" if words.endswith(VARIED) else words.partition(" ")[0]
 
 
 def _settings(point: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -144,6 +163,11 @@ def _settings(point: Mapping[str, Any]) -> list[tuple[str, Any]]:
         is_variant = isinstance(value, dict) and "." not in key
         found += value.items() if is_variant else [(key, value)]
     return found
+
+
+def _base(flow: str) -> str:
+    """Return the name of a flow in its study: one of several alike is `NAME.1`."""
+    return flow.partition(".")[0]
 
 
 def _name(value: object) -> str:
@@ -159,16 +183,16 @@ def _value(key: str, value: object) -> str:
 
 @dataclass
 class Panels:
-    """The throughput of one flow in the runs that are done, by its congestion control.
+    """The throughput of the flow that is shown in the runs that are done, by its congestion control.
 
     Attributes:
         folder: where the runs are.
-        flow: the flow; of several (`count`) the mean counts. Empty: all.
+        layout: what they are; of several flows alike (`count`) the mean counts.
         values: of each congestion control the throughput of its runs by their numbers, Mbit/s.
     """
 
     folder: Path
-    flow: str
+    layout: Layout
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     _known: set[Path] = field(default_factory=set)
 
@@ -194,15 +218,15 @@ class Panels:
             return
         sums: dict[tuple[str, int], list[float]] = {}
         for run, flow, algorithm, mbps in flows.select("run", "flow", "cc", "goodput_mbps").iter_rows():
-            if mbps is not None and algorithm and self.flow in ("", flow.partition(".")[0]):
-                sums.setdefault((algorithm, run), []).append(mbps)
+            if mbps is not None and algorithm and self.layout.shows(run, flow):
+                sums.setdefault((self.layout.algorithm(run) or algorithm, run), []).append(mbps)
         for (algorithm, run), each in sums.items():
             self.values.setdefault(algorithm, {})[run] = sum(each) / len(each)
 
-    def of(self, layout: Layout) -> list[dict[str, Any]]:
+    def all(self) -> list[dict[str, Any]]:
         """Return the panels, see `Live.state`; those that have no run yet too, where they are known."""
-        known = list(dict.fromkeys(layout.algorithms)) if all(layout.algorithms) else []
-        return [self._panel(name, layout.runs(name)) for name in dict.fromkeys((*known, *sorted(self.values)))]
+        known = self.layout.algorithms if all(self.layout.algorithms) else ()
+        return [self._panel(name, self.layout.runs(name)) for name in dict.fromkeys((*known, *sorted(self.values)))]
 
     def _panel(self, name: str, runs: int | None) -> dict[str, Any]:
         own = self.values.get(name, {})
