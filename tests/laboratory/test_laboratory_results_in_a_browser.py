@@ -111,6 +111,11 @@ def test_a_drag_over_one_panel_zooms_all_and_the_address_and_the_keyboard_give_t
         ActionChains(chrome).send_keys(Keys.HOME, Keys.ARROW_RIGHT).perform()
         spoken = chrome.execute_script("return document.querySelector('main p.unseen').textContent")
         assert re.match(r"At [0-9.]+ s\. .*: Throughput \(.?bit/s\) [0-9.]+, Congestion window", spoken)
+        # A zoom that leaves the instant behind leaves none of its values under its time.
+        ActionChains(chrome).send_keys("++").perform()
+        until(chrome, "return document.querySelector('.read-values').textContent.startsWith('Smallest and largest')")
+        ActionChains(chrome).send_keys("0").perform()
+        until(chrome, f"{WINDOW} === {json.dumps(whole)}")
         # Another run of other results, laid over it; back takes it away.
         chrome.execute_script("document.querySelector('.choices-of-graphs form:last-of-type button').click()")
         until(chrome, "return document.querySelectorAll('.choices-of-graphs optgroup[label=again] option').length > 0")

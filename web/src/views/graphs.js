@@ -276,7 +276,9 @@ export class GraphsView extends View {
     const heads = [[""], ...panels.map(({ title, unit }, number) => [element("span", {}, unit ? `${title} (${unit})` : title), ...away(number)])];
     const rows = lines.map(({ label, look }) => element("tr", {}, element("th", { scope: "row" }, element("i", { className: `swatch ${look.class}${look.isDashed ? " dashed" : ""}` }), label), ...panels.map(() => element("td"))));
     this.#values.replaceChildren(element("thead", {}, element("tr", {}, ...heads.map((content) => element("th", { scope: "col" }, ...content)))), element("tbody", {}, ...rows));
-    this.#tellValues(this.#cursor);
+    const { from, to } = this.#shown;
+    // An instant that is out of the window has no values there.
+    this.#tellValues(this.#cursor >= from && this.#cursor <= to ? this.#cursor : null);
   }
 
   #tellValues(time) {
