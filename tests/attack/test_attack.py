@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +189,10 @@ def test_the_page_shows_what_its_columns_say_and_the_study_has_a_short_title(tmp
     shown = page(Order(one.candidate, ["utilisation"], references=["reno"]), [one], tmp_path)
     said = title.replace("bbr", "BBR").replace("reno", "Reno")
     assert f"In 1 of 1 searches BBR is worse than Reno; most of all, {said}." in shown.replace("\u00a0", " ")
+    worse = replace(result, references={**result.references, "cubic": (own,)})
+    both = Order(one.candidate, ["utilisation"], references=["reno", "cubic"])
+    shown = page(both, [replace(one, result=worse)], tmp_path).replace("\u00a0", " ")
+    assert shown.count("worse than the better of Reno and Cubic") == 2
     assert re.search(r'"col">Used of its share \(%\)</th>', shown)
     assert ">34.60<" in shown
     assert ">0.65<" not in shown

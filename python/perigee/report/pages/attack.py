@@ -62,11 +62,10 @@ def _report(
     missing = [goal for goal in order.goals if goal not in {one.goal.name for one in findings}]
     if missing or not all(one.is_whole for one in findings):
         caveats.append(f"The search was interrupted{': no ' + ', '.join(missing) if missing else ''}.")
-    references = " and ".join(map(name_of, order.references))
     return Report(
         title=f"Where {name} does worst",
         question=(
-            f"On which links, and beside which traffic, does {name} do worse than {references}? "
+            f"On which links, and beside which traffic, does {name} do worse than {_best(order)}? "
             f"{order.candidate.title}. Round trips of {least:g} to {most:g} ms."
         ),
         facts=[],
@@ -97,9 +96,17 @@ def _answer(order: Order, findings: Sequence[Finding]) -> str:
     if worst.result and worst.result.fault:
         return worst.sentence
     return (
-        f"In {len(found)} of {len(findings)} searches {name_of(order.candidate.name)} is worse than "
-        f"{' and '.join(map(name_of, order.references))}; most of all, {worst.short(name_of)}."
+        f"In {len(found)} of {len(findings)} searches {name_of(order.candidate.name)} is worse than {_best(order)}; "
+        f"most of all, {worst.short(name_of)}."
     )
+
+
+def _best(order: Order) -> str:
+    """Return what a search holds the candidate against: the reference that does best in its trial."""
+    *names, last = map(name_of, order.references)
+    if not names:
+        return last
+    return f"the {'best' if len(names) > 1 else 'better'} of {', '.join(names)} and {last}"
 
 
 def _severity(one: Finding) -> float:
