@@ -22,10 +22,14 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 import pretended
 
 from browsing import SCRIPT, Browser, made, submit
+from conftest import SMALL_STUDY
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
+from perigee.groups.looks import number_of
 from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.findings import Level, read_findings
+from perigee.laboratory.runs import Runs
 from perigee.places import find_study
 from perigee.store.manifest import read_manifest, write_manifest
 from synthetic import SyntheticEngine
@@ -123,10 +127,22 @@ def test_results_are_narrowed_by_engine_tag_and_person_and_say_what_they_found(
     assert [one["name"] for one in found["people"]] == ["ada", "bob"]
     finding = next(one["finding"] for one in found["results"] if one["name"] == "one")
     levels = [Level(**one) for one in finding["headline"]["levels"]]
-    assert {one.cc for one in levels} == {"bbr", "cubic", "hybla", "vivace"}
+    assert {one.look for one in levels} == {number_of(name) for name in ("bbr", "cubic", "hybla", "vivace")}
     assert all(0 < one.least <= one.most for one in levels)
     points = np.array(finding["courses"][0]["points"])
     assert ((points >= 0) & (points <= 1)).all()
+
+
+def test_variants_have_the_colours_of_the_algorithms_that_they_set(tmp_path: Path) -> None:
+    senders = {"Cubic, plain": '"cubic"', "Cubic, early": '{ name = "cubic", beta = "50 %" }', "New": '"bbr3"'}
+    listed = ", ".join(f'{{ name = "{name}", "flow.cc" = {cc} }}' for name, cc in senders.items())
+    (tmp_path / "study.toml").write_text(f"{SMALL_STUDY}[vary]\nsender = [{listed}]\n")
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "r", workers=1))
+    headline = read_findings(tmp_path / "r").headline
+    assert headline is not None
+    looks = [number_of(key) for key in ("cubic", "cubic", "bbr3")]
+    assert [(one.label, one.look) for one in headline.levels] == list(zip(senders, looks, strict=True))
+    assert [point.flows[0].look for point in Runs(tmp_path / "r").points] == looks
 
 
 def test_results_of_an_entry_that_was_stopped_never_run(browser: Browser, laboratory: Laboratory, study: Path) -> None:

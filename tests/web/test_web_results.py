@@ -13,6 +13,7 @@ import pytest
 
 from conftest import ROOT
 from perigee.core import native
+from perigee.groups.looks import number_of
 
 MODULES = ROOT / "tests" / "web" / "results.mjs"
 GOODPUT = {"key": "series.goodput_mbps", "of": "Flows", "unit": "Mbit/s"}
@@ -34,7 +35,7 @@ def called(name: str, given: Any) -> Any:
 def point(label: str, run: int, *controls: str, flows: tuple[str, ...] = ("main",)) -> dict[str, Any]:
     """A point of a menu with a run of two rounds, whose flows have these congestion controls."""
     own = [
-        {"name": flow, "leg": 0, "label": flow, "cc": cc, "algorithm": cc}
+        {"name": flow, "leg": 0, "label": flow, "cc": cc, "algorithm": cc, "look": number_of(cc)}
         for flow, cc in zip(flows, controls, strict=True)
     ]
     return {"label": label, "runs": [[0, run], [1, run + 10]], "flows": own}
@@ -120,7 +121,7 @@ def test_a_view_has_a_panel_per_quantity_and_its_numbers_suit_their_unit() -> No
 
 def test_legs_stand_for_a_flow_whose_quantity_only_they_have() -> None:
     own = point("BBR", 0, "bbr")
-    own["flows"].append({"name": "main", "leg": 2, "label": "main", "cc": "hybla", "algorithm": "Hybla"})
+    own["flows"].append({"name": "main", "leg": 2, "label": "main", "cc": "hybla", "algorithm": "Hybla", "look": 2})
     traces = [
         {"run": 0, "what": 0, "name": "main"},
         {"run": 0, "what": 0, "name": "main", "leg": 2},

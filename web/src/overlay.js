@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Runs and flows of any results laid over each other: what an address names, what lines are called, and their looks.
 
-import { colours, lookOf, otherOf } from "./looks.js";
+import { lookOf, otherOf } from "./looks.js";
 
+const NONE = { cc: "", look: null };
 const SCALES = {
   B: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]],
   "Mbit/s": [[1e3, "Gbit/s"], [1, "Mbit/s"], [1e-3, "kbit/s"]],
@@ -58,12 +59,12 @@ export class Names {
     return told(this.label(run), [...(isAlone ? [] : [flow?.label ?? name]), ...(leg ? [`leg ${leg}`] : []), ...(event ? [event] : [])]);
   }
 
-  // The congestion control of a flow; without one that of the whole run, where it has one only.
+  // The congestion control of a flow, `{ cc, look }`; without one that of the whole run, where it has one only.
   control(run, trace) {
     const flows = this.flows(run);
-    if (trace) return flows.find((flow) => flow.name === trace.name && flow.leg === trace.leg)?.cc ?? "";
-    const several = new Set(flows.filter((flow) => !flow.leg).map((flow) => flow.cc));
-    return several.size === 1 ? [...several][0] : "";
+    if (trace) return flows.find((flow) => flow.name === trace.name && flow.leg === trace.leg) ?? NONE;
+    const [first = NONE, ...others] = flows.filter((flow) => !flow.leg);
+    return others.every(({ cc }) => cc === first.cc) ? first : NONE;
   }
 }
 
@@ -71,15 +72,15 @@ export function told(label, words) {
   return words.length ? `${label}: ${words.join(", ")}` : label;
 }
 
-// Returns lines, each `{ label, curve, cc, look }`, what all of their labels have in `common`, and panels, each `{ quantity, unit, scale, traces }` with a line and
+// Returns lines, each `{ label, curve, control, look }`, what all of their labels have in `common`, and panels, each `{ quantity, unit, scale, traces }` with a line and
 // an envelope of each trace.
 //
 // `answers`: by the names of results, as `envelopes` returns them; `names`: of the same.
 export function overlay({ curves, quantities, answers, names }) {
   const lines = new Map();
   const suffix = (results) => answers.size > 1 ? `, ${results}` : "";
-  const line = (label, curve, cc) => {
-    if (!lines.has(label)) lines.set(label, { label, curve, cc });
+  const line = (label, curve, control) => {
+    if (!lines.has(label)) lines.set(label, { label, curve, control });
     return lines.get(label);
   };
   const panels = quantities.map((quantity, what) => {
@@ -89,10 +90,10 @@ export function overlay({ curves, quantities, answers, names }) {
       const wanted = isOfFlows(quantity) ? ofCurve(curve, own, names.get(curve.results)) : own;
       return wanted.filter((trace) => !taken.has(trace) && taken.add(trace)).map((trace) => {
         const known = names.get(curve.results);
-        const [label, cc] = isOfFlows(quantity)
+        const [label, control] = isOfFlows(quantity)
           ? [known.labelOf(curve.run, trace), known.control(curve.run, trace)]
           : [ofLink(known, curve.run, quantity, trace), known.control(curve.run)];
-        return { ...trace, isDotted: trace.event !== "", line: line(label + suffix(curve.results), at, cc) };
+        return { ...trace, isDotted: trace.event !== "", line: line(label + suffix(curve.results), at, control) };
       });
     });
     const most = traces.reduce((high, trace) => Math.max(high, largest(trace)), 0);
@@ -147,11 +148,11 @@ export function shortened(lines) {
 
 // Colours by congestion control; where all have the same one, each line one of its own. Lines of one colour differ in dashes.
 function giveLooks(lines) {
-  const numbers = colours([...new Set(lines.map(({ cc }) => cc).filter(Boolean))]);
+  const numbers = new Map(lines.filter(({ control: { cc } }) => cc).map(({ control: { cc, look } }) => [cc, look]));
   const isOne = numbers.size === 1 && lines.length > 1;
   const count = new Map();
   lines.forEach((line, place) => {
-    const number = isOne || !numbers.has(line.cc) ? otherOf(place) : numbers.get(line.cc);
+    const number = isOne || !numbers.has(line.control.cc) ? otherOf(place) : numbers.get(line.control.cc);
     const again = count.get(number) ?? 0;
     count.set(number, again + 1);
     line.look = lookOf(number, false, again);

@@ -162,7 +162,11 @@ class Groups:
 
     def look_of_algorithm(self, algorithm: str) -> Look:
         """Return how an algorithm is drawn, here as everywhere; its variants differ in dash and marker."""
-        return look(*self._numbers.get(algorithm, (number_of(algorithm), 0)))
+        return look(*self._number_and_turn(algorithm))
+
+    def number_of_look(self, algorithm: str) -> int:
+        """Return the number of the look of an algorithm or of a variant: its row in the table of looks."""
+        return self._number_and_turn(algorithm)[0]
 
     def label(self, name: str) -> str:
         """Return what people call a group, an algorithm or a node."""
@@ -361,6 +365,9 @@ class Groups:
             name: (table().first_other + again, 0) if count[number] > len(table().dashes) else (number, again)
             for name, (number, again) in found.items()
         }
+
+    def _number_and_turn(self, algorithm: str) -> tuple[int, int]:
+        return self._numbers.get(algorithm, (number_of(algorithm), 0))
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:

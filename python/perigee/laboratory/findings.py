@@ -21,7 +21,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
-from perigee.groups.factors import FLOW
+from perigee.groups.factors import ALGORITHM, FLOW, Factor
 from perigee.groups.group import Group
 from perigee.groups.looks import table
 from perigee.groups.names import without_number
@@ -63,13 +63,13 @@ class Level:
 
     Attributes:
         label: what people call it.
-        cc: its congestion control, which is its colour; empty where it has none, or what varies is something else.
+        look: number of the look of its algorithm, its colour; none where it has no algorithm, or several.
         least: the smallest mean of its groups of flows.
         most: the largest one.
     """
 
     label: str
-    cc: str
+    look: int | None
     least: float
     most: float
 
@@ -98,11 +98,11 @@ class Course:
     """Throughput over time of a run, for a picture of a line of text.
 
     Attributes:
-        cc: the congestion control of its flow.
+        look: number of the look of its algorithm; none where it has no algorithm, or several.
         points: share of the time and of the largest throughput, each of 0 to 1.
     """
 
-    cc: str
+    look: int | None
     points: tuple[tuple[float, float], ...]
 
 
@@ -310,13 +310,13 @@ def _numbers(folder: Path) -> tuple[Quantity | None, tuple[Course, ...]]:
         by_level: dict[str, list[Group]] = {}
         for group in groups:
             by_level.setdefault(group.levels.get(hue.key, "") if hue else "", []).append(group)
-        levels = [_level(context, found[0].metric, label, several) for label, several in by_level.items()]
+        levels = [_level(context, found[0].metric, hue, label, several) for label, several in by_level.items()]
         known = [one for one in levels if math.isfinite(one.least) and math.isfinite(one.most)]
         shown = Quantity(
             found[0].noun, found[0].metric.unit, found[0].metric.digits, tuple(known[:MOST_LEVELS]),
             len(known) - len(known[:MOST_LEVELS]),
         )  # fmt: skip
-        return shown, _courses(folder / "series.parquet", _firsts(list(by_level.values())[:MOST_LEVELS]))
+        return shown, _courses(folder / "series.parquet", _firsts(levels[:MOST_LEVELS], list(by_level.values())))
     except (InputError, OSError, pl.exceptions.PolarsError):
         return None, ()
 
@@ -326,21 +326,23 @@ def _groups_of(path: Path) -> int:
         return pl.scan_parquet(file).select(pl.struct("point", "flow", "cc").n_unique()).collect().item()  # type: ignore[no-any-return]
 
 
-def _level(context: Context, metric: Metric, label: str, groups: Sequence[Group]) -> Level:
+def _level(context: Context, metric: Metric, hue: Factor | None, label: str, groups: Sequence[Group]) -> Level:
     values = [context.value(group, metric) for group in groups]
     there = [value for value in values if not math.isnan(value)] or [math.nan]
-    controls = {group.cc for group in groups}
-    cc = controls.pop() if len(controls) == 1 else ""
-    return Level(label or groups[0].label, cc, min(there), max(there))
+    # As in figures: variants have the look of what they set.
+    algorithms = {label if hue and hue.is_algorithm else group.levels[ALGORITHM] for group in groups}
+    only = algorithms.pop() if len(algorithms) == 1 else ""
+    look = context.number_of_look(only) if only else None
+    return Level(label or groups[0].label, look, min(there), max(there))
 
 
-def _firsts(levels: Sequence[Sequence[Group]]) -> list[tuple[str, int, str]]:
-    """Return congestion control, run and flow of the first flow of each level."""
-    firsts = [(groups[0].cc, groups[0].rows.row(0, named=True)) for groups in levels]
-    return [(cc, row["run"], row["flow"]) for cc, row in firsts]
+def _firsts(levels: Sequence[Level], groups: Sequence[Sequence[Group]]) -> list[tuple[int | None, int, str]]:
+    """Return look, run and flow of the first flow of each level."""
+    firsts = [(level.look, own[0].rows.row(0, named=True)) for level, own in zip(levels, groups, strict=False)]
+    return [(look, row["run"], row["flow"]) for look, row in firsts]
 
 
-def _courses(path: Path, wanted: list[tuple[str, int, str]]) -> tuple[Course, ...]:
+def _courses(path: Path, wanted: list[tuple[int | None, int, str]]) -> tuple[Course, ...]:
     """Return throughput over time of flows; of runs beyond the first rows nothing."""
     if not wanted or not path.is_file():
         return ()
@@ -349,14 +351,14 @@ def _courses(path: Path, wanted: list[tuple[str, int, str]]) -> tuple[Course, ..
     except pl.exceptions.ColumnNotFoundError:
         return ()
     lines = []
-    for cc, run, flow in wanted:
+    for look, run, flow in wanted:
         mine = table.filter((pl.col("run") == run) & (pl.col("flow") == flow) & pl.col("t_s").is_finite())
-        lines.append((cc, mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
+        lines.append((look, mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
     most_s = max((times[-1] for _, times, _ in lines if len(times)), default=0.0)
     most = max((values.max() for _, _, values in lines if len(values)), default=0.0)
     if not (most_s > 0 and most > 0) or max(len(times) for _, times, _ in lines) < LEAST_SAMPLES:
         return ()
-    return tuple(Course(cc, _points(times / most_s, values / most)) for cc, times, values in lines)
+    return tuple(Course(look, _points(times / most_s, values / most)) for look, times, values in lines)
 
 
 def _points(times: np.ndarray, values: np.ndarray) -> tuple[tuple[float, float], ...]:

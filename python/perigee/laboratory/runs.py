@@ -33,6 +33,7 @@ class Flow(NamedTuple):
         label: what people call it.
         cc: its congestion control; empty where it has none.
         algorithm: what people call that, with parameters where they vary.
+        look: number of its look; none where it has no congestion control.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Flow(NamedTuple):
     label: str
     cc: str
     algorithm: str
+    look: int | None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,9 @@ class Runs:
 
     def _flow(self, row: Mapping[str, Any]) -> Flow:
         name, leg = str(row["flow"]), int(row["leg"] or 0)
-        return Flow(name, leg, self._groups.label(name), str(row["cc"] or ""), self._groups.algorithm(row))
+        cc, algorithm = str(row["cc"] or ""), self._groups.algorithm(row)
+        look = self._groups.number_of_look(algorithm) if cc else None
+        return Flow(name, leg, self._groups.label(name), cc, algorithm, look)
 
     def _experiment(self, point: Mapping[str, Any]) -> list[str]:
         return [self._groups.label(str(point[EXPERIMENT]))] if EXPERIMENT in point else []

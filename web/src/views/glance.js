@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Results at a glance, for lists and heads: headline numbers, courses over time, thumbnail.
 
-import { colours, lookOf } from "../looks.js";
+import { lookOf } from "../looks.js";
 import { drawn, element, three } from "../words.js";
 
 const SPARK_WIDTH = 100;
 const SPARK_HEIGHT = 24;
 
-// Returns the class of the colour of each congestion control.
-function classes(controls) {
-  const places = colours(controls.filter(Boolean));
-  return controls.map((cc) => cc ? lookOf(places.get(cc)).class : "");
+// The class of the colour of what has a look, or has none.
+function classOf({ look }) {
+  return look === null ? "" : lookOf(look).class;
 }
 
 // The quantity that the report is about, by what varies first; nothing where results have none.
 export function headline({ finding }) {
   const found = finding?.headline;
   if (!found?.levels.length) return [];
-  const marks = classes(found.levels.map(({ cc }) => cc));
-  const levels = found.levels.map(({ label, cc, least, most }, place) => {
+  const levels = found.levels.map((level) => {
+    const { label, look, least, most } = level;
     const [low, high] = [three(least), three(most)];
-    const dot = cc ? [element("i", { ariaHidden: "true" })] : [];
-    return element("span", { className: `mean ${marks[place]}` }, ...dot, `${label} `, element("strong", {}, low === high ? low : `${low} to ${high}`));
+    const dot = look === null ? [] : [element("i", { ariaHidden: "true" })];
+    return element("span", { className: `mean ${classOf(level)}` }, ...dot, `${label} `, element("strong", {}, low === high ? low : `${low} to ${high}`));
   });
   const more = found.more ? `and ${found.more} more, ` : "";
   return [...levels.flatMap((one) => [one, " "]), element("span", { className: "note" }, `${more}${found.noun}${found.unit ? `, ${found.unit}` : ""}`)];
@@ -31,11 +30,10 @@ export function headline({ finding }) {
 export function spark({ finding }) {
   const courses = finding?.courses ?? [];
   if (!courses.length) return null;
-  const marks = classes(courses.map(({ cc }) => cc));
   const picture = drawn("svg", { class: "spark", viewBox: `0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": "Throughput over time of the first run of each" });
-  picture.append(...courses.map(({ points }, place) => drawn("polyline", {
-    class: marks[place],
-    points: points.map(([x, y]) => `${(x * SPARK_WIDTH).toFixed(1)},${(SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 2) * y).toFixed(1)}`).join(" "),
+  picture.append(...courses.map((course) => drawn("polyline", {
+    class: classOf(course),
+    points: course.points.map(([x, y]) => `${(x * SPARK_WIDTH).toFixed(1)},${(SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 2) * y).toFixed(1)}`).join(" "),
   })));
   return picture;
 }
