@@ -263,6 +263,15 @@ def test_json_has_every_figure_and_anonymise_leaves_no_address_and_no_name(perig
     assert len(names) > 1
 
 
+@pytest.mark.parametrize("name", ["autorate", "dish"])
+def test_pings_beside_rates_without_round_trips_have_a_report(perigee: Perigee, tmp_path: Path, name: str) -> None:
+    (tmp_path / "log").write_bytes({"autorate": autorate, "dish": dish}[name]())
+    assert perigee("analyze", "log", "--out", "out").returncode == 0
+    done = perigee("report", "out", "--format", "html")
+    assert done.returncode == 0, done.stderr
+    assert "Requests and pings" in (tmp_path / "out" / "report.html").read_text()
+
+
 def said(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
     """Rows of the runs, without their notes; sums of other order differ in the last digits."""
     rows = [row for run in runs for row in run.tables["flows"].to_dicts()]

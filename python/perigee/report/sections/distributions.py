@@ -207,13 +207,14 @@ def delay(context: Context) -> Section | None:
     """Return cumulative distributions of round-trip time: overall and steady state."""
     blocks: list[Block] = []
     if context.results.has("rtt"):
-        blocks.append(_rtt_samples(context))
+        # Logs of a dish have round trips of pings, none of the flows that are drawn.
+        blocks += filter(None, [_rtt_samples(context)])
     elif context.metrics(["rtt_mean_ms"]):
         blocks.append(_of_flows(context, ("rtt_mean_ms", "steady_rtt_mean_ms"), "rtt-flows", 1))
     return Section("delay", "Round-trip time", blocks) if blocks else None
 
 
-def _rtt_samples(context: Context) -> Plot:
+def _rtt_samples(context: Context) -> Plot | None:
     bins, measured = context.results.table("rtt"), round_trips(context.results)
     phases = [(phase, title) for phase, title in (("all", "Overall"), ("steady", "Steady state"))
               if phase in bins["phase"].unique()]  # fmt: skip
@@ -227,9 +228,12 @@ def _rtt_samples(context: Context) -> Plot:
         counts = own.group_by("rtt_ms").agg(pl.col("count").sum()).sort("rtt_ms")
         return None if counts.is_empty() else cumulative(counts["rtt_ms"].to_numpy(), counts["count"].to_numpy())
 
+    kinds = [(title, partial(seen, phase=phase)) for phase, title in phases]
+    if all(seen_of(group) is None for _, seen_of in kinds for group in context.drawn):
+        return None
     return _cumulative(
         context,
-        [(title, partial(seen, phase=phase)) for phase, title in phases],
+        kinds,
         Words(
             name="rtt-distribution",
             label="Round-trip time (ms)",
