@@ -145,6 +145,17 @@ def test_variants_have_the_colours_of_the_algorithms_that_they_set(tmp_path: Pat
     assert [point.flows[0].look for point in Runs(tmp_path / "r").points] == looks
 
 
+def test_numbers_of_a_list_say_what_varies_and_over_what_they_reach(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        f'{SMALL_STUDY}[vary]\n"links.l.loss" = ["0 %", "1 %"]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s", "3 Mbit/s"]\n'
+    )
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "r", workers=1))
+    headline = read_findings(tmp_path / "r").headline
+    assert headline is not None
+    assert [one.label for one in headline.levels] == ["loss 0 %", "loss 1 %"]
+    assert headline.over == ("rate of l",)
+
+
 def test_results_of_an_entry_that_was_stopped_never_run(browser: Browser, laboratory: Laboratory, study: Path) -> None:
     folder = made(laboratory, study, "half")
     manifest = read_manifest(folder)

@@ -21,7 +21,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
-from perigee.groups.factors import ALGORITHM, FLOW, Factor
+from perigee.groups.factors import ALGORITHM, FLOW, Factor, lowered
 from perigee.groups.group import Group
 from perigee.groups.looks import table
 from perigee.groups.names import without_number
@@ -84,6 +84,7 @@ class Quantity:
         digits: its decimals that mean something.
         levels: its means by what colours tell apart in the report: the algorithm, where that varies.
         more: how many levels there are beyond these.
+        over: what else varies, over which each level has its smallest and its largest mean.
     """
 
     noun: str
@@ -91,6 +92,7 @@ class Quantity:
     digits: int
     levels: tuple[Level, ...]
     more: int
+    over: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,8 @@ def _numbers(folder: Path) -> tuple[Quantity | None, tuple[Course, ...]]:
             return None, ()
         main = without_number(found[0].groups[0].factors[FLOW])
         groups = [group for group in found[0].groups if without_number(group.factors[FLOW]) == main]
-        hue = hue_of(context.factors(groups))
+        factors = context.factors(groups)
+        hue = hue_of(factors)
         by_level: dict[str, list[Group]] = {}
         for group in groups:
             by_level.setdefault(group.levels.get(hue.key, "") if hue else "", []).append(group)
@@ -315,6 +318,7 @@ def _numbers(folder: Path) -> tuple[Quantity | None, tuple[Course, ...]]:
         shown = Quantity(
             found[0].noun, found[0].metric.unit, found[0].metric.digits, tuple(known[:MOST_LEVELS]),
             len(known) - len(known[:MOST_LEVELS]),
+            tuple(lowered(one.title) for one in factors if one is not hue and one.key != FLOW),
         )  # fmt: skip
         return shown, _courses(folder / "series.parquet", _firsts(levels[:MOST_LEVELS], list(by_level.values())))
     except (InputError, OSError, pl.exceptions.PolarsError):
@@ -333,7 +337,8 @@ def _level(context: Context, metric: Metric, hue: Factor | None, label: str, gro
     algorithms = {label if hue and hue.is_algorithm else group.levels[ALGORITHM] for group in groups}
     only = algorithms.pop() if len(algorithms) == 1 else ""
     look = context.number_of_look(only) if only else None
-    return Level(label or groups[0].label, look, min(there), max(there))
+    words = hue.in_legend(label) if hue and label else groups[0].label
+    return Level(words, look, min(there), max(there))
 
 
 def _firsts(levels: Sequence[Level], groups: Sequence[Sequence[Group]]) -> list[tuple[int | None, int, str]]:

@@ -14,16 +14,25 @@ function classOf({ look }) {
 
 // The quantity that the report is about, by what varies first; nothing where results have none.
 export function headline({ finding }) {
-  const found = finding?.headline;
-  if (!found?.levels.length) return [];
-  const levels = found.levels.map((level) => {
+  const quantity = finding?.headline;
+  if (!quantity?.levels.length) return [];
+  const { noun, unit } = quantity;
+  const levels = quantity.levels.map((level) => {
     const { label, look, least, most } = level;
     const [low, high] = [three(least), three(most)];
     const dot = look === null ? [] : [element("i", { ariaHidden: "true" })];
     return element("span", { className: `mean ${classOf(level)}` }, ...dot, `${label} `, element("strong", {}, low === high ? low : `${low} to ${high}`));
   });
-  const more = found.more ? `and ${found.more} more, ` : "";
-  return [...levels.flatMap((one) => [one, " "]), element("span", { className: "note" }, `${more}${found.noun}${found.unit ? `, ${found.unit}` : ""}`)];
+  const more = quantity.more ? `and ${quantity.more} more, ` : "";
+  const isOver = quantity.over.length && quantity.levels.some(({ least, most }) => three(least) !== three(most));
+  const over = isOver ? `; over ${quantity.over.join(", ")}` : "";
+  return [...levels.flatMap((one) => [one, " "]), element("span", { className: "note" }, `${more}${noun}${unit ? `, ${unit}` : ""}${over}`)];
+}
+
+// What results found, in a line: the answer of their report, else the numbers.
+export function inShort(one) {
+  const [sentence] = one.finding?.sentences ?? [];
+  return sentence ? [sentence] : headline(one);
 }
 
 // Throughput over time of the first run of each level, without scales.

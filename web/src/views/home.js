@@ -3,7 +3,7 @@
 
 import { when } from "../times.js";
 import { drawn, element } from "../words.js";
-import { headline, small, thumbnail, titleOf } from "./glance.js";
+import { inShort, small, thumbnail, titleOf } from "./glance.js";
 import { View, address } from "./parts.js";
 import { Running } from "./running.js";
 
@@ -52,11 +52,10 @@ async function latest(place, page, count) {
 }
 
 function item(page, one) {
-  const [sentence] = one.finding?.sentences ?? [];
   return element("li", {}, element("a", { className: "card-link", href: address(`results/${one.name}`) },
     thumbnail(page, one),
     element("div", {}, element("h3", {}, ...small(one), titleOf(one)),
-      element("p", { className: "finding" }, ...(sentence ? [sentence] : headline(one))),
+      element("p", { className: "finding" }, ...inShort(one)),
       element("p", { className: "note" }, `${one.name} · `, when(one.at)))));
 }
 

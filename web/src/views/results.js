@@ -3,7 +3,7 @@
 
 import { when } from "../times.js";
 import { element, three } from "../words.js";
-import { headline, small, spark, titleOf } from "./glance.js";
+import { inShort, small, spark, titleOf } from "./glance.js";
 import { View, address, busy, chip, pagesOf } from "./parts.js";
 
 const WANTED = 2;
@@ -81,7 +81,7 @@ export class Results extends View {
     const hasTags = results.some(({ tags }) => tags.length);
     const columns = [
       ...(mayCompare ? [["Compare", null]] : []),
-      ["Study", (one) => titleOf(one).toLowerCase()], ["Found", (one) => one.finding?.headline?.levels[0]?.most ?? -1], ["Over time", null],
+      ["Study", (one) => titleOf(one).toLowerCase()], ["Found", null], ["Over time", null],
       ["Runs", (one) => one.runs], ["Engine", (one) => one.engine],
       ...(hasPeople ? [["Who", (one) => one.owner]] : []), ["When", (one) => one.at], ...(hasTags ? [["Tags", (one) => one.tags.join(" ")]] : []),
     ];
@@ -127,9 +127,7 @@ export class Results extends View {
     box.dataset.study = one.study;
     const name = element("th", { scope: "row" }, ...small(one), element("a", { href: address(`results/${one.name}`) }, titleOf(one)),
       element("div", { className: "note" }, one.name, ...(one.settings.length ? [element("br"), one.settings.join(", ")] : [])));
-    const found = headline(one);
-    const sentence = found.length ? found : one.finding?.sentences.slice(0, 1) ?? [];
-    const numbers = isComplete ? sentence : [element("span", { className: one.state === "damaged" ? "bad" : "note" }, one.state)];
+    const said = isComplete ? inShort(one) : [element("span", { className: one.state === "damaged" ? "bad" : "note" }, one.state)];
     const picture = isComplete ? spark(one) : null;
     const cell = (label, className, ...content) => {
       const made = element("td", { className }, ...content);
@@ -138,7 +136,7 @@ export class Results extends View {
     };
     return element("tr", {},
       ...(mayCompare ? [element("td", {}, ...(isComplete ? [box] : []))] : []), name,
-      cell("Found", "words means", ...numbers), cell("Over time", "words", ...(picture ? [picture] : [])),
+      cell("Found", "words means", ...said), cell("Over time", "words", ...(picture ? [picture] : [])),
       cell("Runs", "", three(one.runs)), cell("Engine", "words", element("span", { className: "chip" }, one.engine)),
       ...(hasPeople ? [cell("Who", "words", one.owner)] : []), cell("When", "words", one.at ? when(one.at) : ""), ...(hasTags ? [cell("Tags", "words", one.tags.join(" "))] : []));
   }
