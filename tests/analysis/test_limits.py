@@ -30,6 +30,7 @@ LEO = {"rate": "50 Mbit/s", "delay": "25 ms"}
 SLOW = {"rate": "4 Mbit/s", "delay": "60 ms"}
 GEO = {"rate": "20 Mbit/s", "delay": "300 ms"}
 SMALL_WINDOW = '[hosts]\nrmem = ["4096 B", "131072 B", "262144 B"]\n'
+SMALL_BUFFER = '[hosts]\nwmem = ["4096 B", "131072 B", "1000000 B"]\n'
 PEP = """
 [[proxies]]
 name = "pep"
@@ -97,6 +98,25 @@ def test_a_planted_cause_is_named_for_nearly_all_of_its_time(name: str, tmp_path
     then = causes.filter(pl.col("t_s") - pl.col("length_s") >= since_s)
     found = limits.shares(then)
     sys.stderr.write(f"{name}: {found}\n")
+    assert found.get(cause, 0.0) >= RIGHT, found
+
+
+AT_RECEIVER = {
+    "buffer": (
+        "window",
+        path({**FAST, "queue": "9 MB"}, {**GEO, "queue": "3 MB"}, duration="40 s") + SMALL_BUFFER,
+        6.0,
+    ),
+    "receiver": PLANTED["receiver"],
+    "application": ("sender", *PLANTED["application"][1:]),
+}
+
+
+@pytest.mark.parametrize("name", AT_RECEIVER)
+def test_the_receivers_capture_calls_no_buffer_an_application(name: str, tmp_path: Path) -> None:
+    cause, text, since_s = AT_RECEIVER[name]
+    causes, _ = causes_of(text, "c", tmp_path)
+    found = limits.shares(causes.filter(pl.col("t_s") - pl.col("length_s") >= since_s))
     assert found.get(cause, 0.0) >= RIGHT, found
 
 

@@ -27,6 +27,10 @@ CAUSES = {
     "policer": ("Policer", "a policer, which drops what exceeds its rate and lets nothing wait"),
     "proxy": ("Proxy", "a proxy, which answers for the far end and passes on only what that end takes or gives"),
     "window": ("Sender's window", "the sender's own window or buffer, which no loss had made smaller"),
+    "sender": (
+        "Application or sender",
+        "the application or the sender's buffer, window or pace, which look alike away from the sender",
+    ),
 }
 """Limits of a flow: at the head of a column, and in a sentence."""
 KINDS_OF_LOSSES = {
@@ -72,13 +76,23 @@ def of_rounds(
     is_start = begins < min(_end_of_start(rounds, (shortest_ms or 0.0) / 1e3), first_loss_s)
     network = np.select([is_raised, is_start, begins >= first_loss_s], ["queue", "slow_start", "loss"], "window")
     own = _of_sender(rounds)
-    causes = np.where((own == "") | ((own == "pacing") & (is_raised | is_start)), network, own)
+    # Away from the sender PSH ends the trains of any sender: only where nothing arrives, nothing was there to send.
+    is_away = not rounds["pacing_s"].count()
+    own = np.where((own == "application") & is_away & (rounds["sent_bytes"].to_numpy() > 0), "sender", own)
+    causes = np.where((own == "") | (np.isin(own, ["pacing", "sender"]) & (is_raised | is_start)), network, own)
+    untold = (causes == "sender") & (begins < first_loss_s)
+    # A sender whose buffer or window is full is never silent for a round.
+    if not is_split(seen) and np.mean(causes == "application") < LEAST_SHARE:
+        window_bytes = seen.get("receive_window_max_bytes") or np.inf
+        causes[untold] = _of_constant(rounds.filter(untold), (shortest_ms or 0.0) / 1e3, window_bytes)
     lossy = is_raised[np.searchsorted(rounds["t_s"].to_numpy(), losses["t_s"].to_numpy()).clip(0, rounds.height - 1)]
     waits_little = losses.height > 0 and float(np.mean(lossy)) < LEAST_SHARE
     if waits_little and _is_policed(row, rounds, losses, int(seen.get("segment_bytes") or 0)):
-        causes = np.where(np.isin(causes, ["loss", "window", "pacing"]) & (begins >= first_loss_s), "policer", causes)
+        causes = np.where(
+            np.isin(causes, ["loss", "window", "pacing", "sender"]) & (begins >= first_loss_s), "policer", causes
+        )
     if is_split(seen):
-        causes = np.where(np.isin(causes, ["application", "receiver"]), "proxy", causes)
+        causes = np.where(np.isin(causes, ["application", "receiver", "sender"]), "proxy", causes)
     # Behind the last data the flow waits for their acknowledgements, whatever limited them.
     sending = np.flatnonzero(rounds["sent_bytes"].to_numpy())
     if len(sending):
@@ -237,6 +251,26 @@ def _of_sender(rounds: pl.DataFrame) -> npt.NDArray[np.str_]:
     return np.asarray([list(waits)[place] for place in longest], dtype=np.str_)
 
 
+def _of_constant(rounds: pl.DataFrame, round_trip_s: float, window_bytes: float) -> str:
+    """Return what holds rounds of a capture away from the sender, most of which have the most data in flight.
+
+    A full window is the receiver's. Trains, as acknowledgements let them go, are the sender's own window or buffer: an
+    application that writes at a constant rate has packets one by one. Where trains wait behind themselves, a round
+    trip is longer than a round: several are taken together.
+    """
+    lengths_s = rounds["length_s"]
+    if rounds.height < 2 * _TOGETHER:
+        return "sender"
+    rates = (rounds["sent_bytes"].rolling_sum(_TOGETHER) / lengths_s.rolling_sum(_TOGETHER)).drop_nulls().to_numpy()
+    # The largest but for the peaks of a start, and of a border of rounds in a train.
+    largest = float(np.percentile(rates, 90))
+    if np.mean(rates >= _FULL * largest) <= _MOST:
+        return "sender"
+    if largest * round_trip_s >= _FULL * window_bytes:
+        return "receiver"
+    return "window" if np.sum(rounds["window_s"].to_numpy()) >= LEAST_SHARE * np.sum(lengths_s.to_numpy()) else "sender"
+
+
 def _end_of_start(rounds: pl.DataFrame, round_trip_s: float) -> float:
     """Return until when a flow doubles what it has in flight: it grew by less than half within two round trips."""
     known = rounds["inflight_max_bytes"] if rounds["inflight_max_bytes"].count() else rounds["sent_bytes"]
@@ -308,7 +342,9 @@ _AGREE = 0.85
 _GROWTH = 1.5
 """Growth of the data in flight within two round trips below which slow start has ended."""
 _FULL = 0.9
-"""Share of a window from which data in flight fill it."""
+"""Share of a window, or of the most data in flight, from which data in flight fill it."""
+_TOGETHER, _MOST = 4, 0.5
+"""Rounds over which data in flight are summed away from the sender, and the share of them above which they are most."""
 _UNBOUNDED = 2**31 - 1
 _ABOVE = 1.02
 _RATES = np.arange(1.0, 1.1, 0.01)
