@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # What everything else is built with: a Rust that is at least the first argument's version, and the Debian packages that are the others.
-# Most of either is waiting for a download: tools/ground.sh 1.85 clang gcc
+# Most of either is waiting for a download: tools/ground.sh 1.88 clang gcc
 set -euo pipefail
 
 rust=$1

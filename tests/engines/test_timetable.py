@@ -190,7 +190,7 @@ ARRIVED = json.dumps(
     {
         "start": {"test_start": {"protocol": "TCP", "duration": 1, "reverse": 1}},
         "intervals": [{"streams": [{"socket": 5, "end": 1.0, "seconds": 1.0, "bytes": 1000, "sender": False}]}],
-        "end": {},
+        "end": {"streams": [{"receiver": {"socket": 5, "bytes": 1000, "seconds": 1.0}}]},
     }
 ).encode()
 STUDY = (

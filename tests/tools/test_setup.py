@@ -96,7 +96,7 @@ MEET = "touch {}; for _ in {{1..600}}; do [[ -e {} ]] && exit 0; sleep 0.1; done
 def test_rust_is_installed_beside_the_packages_after_those_that_fetch_it(tmp_path: Path) -> None:
     installs = "echo packages $*; [[ $1 == ca-certificates ]] || { " + MEET.format("packages", "rust") + "; }"
     scripts = {"tools/packages.sh": installs, "tools/rust.sh": "echo rust $*; " + MEET.format("rust", "packages")}
-    done = with_scripts(tmp_path, "ground.sh 1.85 clang gcc", scripts)
+    done = with_scripts(tmp_path, "ground.sh 1.88 clang gcc", scripts)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == ["packages ca-certificates curl", "packages clang gcc", "rust 1.88"]
 

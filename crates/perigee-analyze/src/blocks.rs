@@ -3,7 +3,7 @@
 //! Only what places a packet is read; options that no reader needs may be as their writer liked, as in Wireshark. Source:
 //! draft-ietf-opsawg-pcapng.
 
-use crate::file::{word, words, Found, LARGEST, NS_PER_S};
+use crate::found::{word, words, Found, LARGEST, NS_PER_S};
 
 /// A pcapng file, as far as it has been read.
 #[derive(Default)]

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use crate::blocks::Blocks;
 use crate::compression;
 use crate::error::AnalyzeError;
+use crate::found::{word, words, Found, LARGEST, NS_PER_S};
 
 /// A capture file, read sequentially.
 pub(crate) struct Capture {
@@ -63,25 +64,6 @@ struct Classic {
     /// Bytes before each packet.
     record: usize,
     link: u16,
-}
-
-/// Kind of the buffer's beginning.
-pub(crate) enum Found {
-    /// A frame whose bytes are at these places of `size` bytes.
-    Frame {
-        size: usize,
-        from: usize,
-        to: usize,
-        at_ns: Option<u64>,
-        interface: u32,
-        link: u16,
-        wire_bytes: u32,
-    },
-    /// Another block, of this many bytes.
-    Other(usize),
-    /// The buffer holds only a part of the block.
-    Part,
-    Wrong(String),
 }
 
 impl Capture {
@@ -225,19 +207,6 @@ fn first(source: &mut Box<dyn Read>, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-pub(crate) fn word(bytes: &[u8], at: usize, little: bool) -> Option<u32> {
-    let bytes: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
-    Some(if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-}
-
-pub(crate) fn words<const N: usize>(bytes: &[u8], little: bool) -> Option<[u32; N]> {
-    let mut words = [0; N];
-    for (place, into) in words.iter_mut().enumerate() {
-        *into = word(bytes, place * 4, little)?;
-    }
-    Some(words)
-}
-
 /// Counts the bytes read through it.
 struct Counted {
     source: Box<dyn Read>,
@@ -255,9 +224,6 @@ impl Read for Counted {
 const BUFFER: usize = 1 << 20;
 /// Bytes that show what a file is.
 const HEAD: u64 = 4096;
-/// Largest block accepted, bytes; real frames and blocks are far smaller.
-pub(crate) const LARGEST: usize = 64 << 20;
-pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// Classic files: the first bytes, whether the lowest byte of a number comes first, the unit of time, ns, and bytes before a packet.
 const CLASSIC: [([u8; 4], bool, u64, usize); 6] = [
     ([0xd4, 0xc3, 0xb2, 0xa1], true, 1000, 16),

@@ -1,6 +1,6 @@
 //! Frames of the link types that captures have: where the IP packet in them begins, and what is passed on the way to it.
 
-use crate::tunnel::{Carrier, Carriers};
+use crate::carriers::{Carrier, Carriers};
 
 /// An IP packet in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod candidates;
+mod carriers;
 mod clock;
 mod comparison;
 mod compression;
@@ -15,6 +16,7 @@ mod delays;
 mod error;
 mod file;
 mod flow;
+mod found;
 mod fragments;
 mod frame;
 mod key;

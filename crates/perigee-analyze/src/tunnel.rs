@@ -3,39 +3,8 @@
 //! GRE (RFC 2784, 2890; of PPTP RFC 2637), IP in IP (RFC 2003, 2473), 6in4 (RFC 4213), VXLAN (RFC 7348) and GENEVE (RFC 8926), the last two
 //! told by the port and the header behind it.
 
+use crate::carriers::Carrier;
 use crate::frame::{beyond, Inside, TYPE_ETHERNET};
-
-/// A tunnel, or a label or tag of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    Vlans,
-    Mpls,
-    Pppoe,
-    Gre,
-    IpInIp,
-    SixInFour,
-    Vxlan,
-    Geneve,
-}
-
-/// Those that a packet came through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carriers(u8);
-
-impl Carriers {
-    pub(crate) fn add(&mut self, carrier: Carrier) {
-        self.0 |= 1 << carrier as u8;
-    }
-
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Their names.
-    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.into_iter().enumerate().filter(move |(number, _)| self.0 >> number & 1 == 1).map(|(_, name)| name)
-    }
-}
 
 /// The packet that another one carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +80,6 @@ fn gre(bytes: &[u8], at: usize) -> Option<(Carrier, u16, usize)> {
     (version & 7 <= 1).then_some((Carrier::Gre, kind, at + 4 + 4 * fields))
 }
 
-const NAMES: [&str; 8] = ["VLANs", "MPLS", "PPPoE", "GRE", "IP in IP", "6in4", "VXLAN", "GENEVE"];
 const HOP_BY_HOP: u8 = 0;
 const IPV4: u8 = 4;
 const UDP: u8 = 17;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use noq_proto::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
+use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 use noq_proto::{AckFrequencyConfig, IdleTimeout, TransportConfig, VarInt};
 use perigee_cc::Selected;
 use perigee_units::Time;
 
 use crate::clock;
 use crate::null::Ticket;
-use crate::setup::Factory;
+
+/// Makes the congestion control of a connection.
+pub(crate) type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
 /// The settings of one endpoint. Both ends of a connection have their own.
 #[derive(Clone, Debug)]

@@ -15,13 +15,13 @@ use perigee_units::{Stream, Time};
 
 use crate::cids::Cids;
 use crate::clock::{self, Calendar};
-use crate::config::{AddressValidation, Config, Control, Keys};
+use crate::config::{AddressValidation, Config, Control, Factory, Keys};
 use crate::control::{Counters, Made, Sender, Shared};
 use crate::events::{Closed, Ecn, Event, StreamId};
 use crate::info::{Chronograph, Info, Limit, Limits};
 use crate::null::{NullKey, Ticket};
 use crate::qlog::Qlog;
-use crate::setup::{self, Factory};
+use crate::setup;
 use crate::streams::Streams;
 
 /// One end of a QUIC connection.

@@ -15,7 +15,7 @@ use crate::events::Closed;
 use crate::info::Info;
 use crate::Config;
 use frames::put;
-use packets::{Bytes, Packet, SPACES};
+use packets::{Bytes, Hex, Packet, SPACES};
 
 /// The log of one endpoint.
 pub(crate) struct Qlog {
@@ -234,15 +234,6 @@ impl Metrics {
             info.inflight.map(|packets| packets.to_string()),
             info.pacing_rate_bps.map(|rate| rate.to_string()),
         ])
-    }
-}
-
-/// Bytes as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use noq_proto::congestion::ControllerFactory;
 use noq_proto::ConnectionId;
 use perigee_units::Stream;
 
 use crate::clock::Calendar;
-use crate::config::{Config, EarlyData, Keys};
+use crate::config::{Config, EarlyData, Factory, Keys};
 use crate::null::{Handshake, NullKey};
-
-/// Makes the congestion control of a connection.
-pub(crate) type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
 /// The configuration of a client, and the name of its server.
 pub(crate) fn client(settings: &Config, factory: Option<Factory>, seed: u64) -> (noq_proto::ClientConfig, String) {

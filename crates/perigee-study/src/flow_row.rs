@@ -4,7 +4,8 @@ use perigee_results::{FlowRow, Outcome};
 use perigee_wire::IpVersion;
 
 use crate::quic;
-use crate::run::{FlowSpec, Leg, Opener, Run};
+use crate::run::{FlowSpec, Run};
+use crate::transport::{Leg, Opener};
 
 impl Run {
     /// The row of a flow with its description only; `engine` is the name of the engine. A flow that does not begin within the run's

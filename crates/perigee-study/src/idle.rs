@@ -4,7 +4,8 @@ use perigee_cc::Selected;
 use perigee_link::{Full, QueueSpec, RateSpec, TdmaSpec, TerminalOf};
 use perigee_settings::{Config, System};
 
-use crate::run::{FlowSpec, Scenario, Tcp};
+use crate::run::{FlowSpec, Scenario};
+use crate::transport::Tcp;
 
 /// Notes on settings that are without effect at each of these points that has them: a sentence each, with what gives it an effect.
 /// None where paths are real, whose links are not known. What a system of hosts has by its name is none of them.

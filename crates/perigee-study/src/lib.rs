@@ -38,6 +38,7 @@ pub mod schema;
 mod setup;
 mod study;
 mod topology;
+mod transport;
 mod values;
 
 pub use hosts::system_settings;
@@ -54,8 +55,7 @@ pub use quic::{Quic, QuicHandshake, StreamWindow};
 pub use reach::Reach;
 pub use reroute::{Reroute, RouteChange, Waiting, Watch, When};
 pub use room::{Part, Room};
-pub use run::{
-    FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, QuicLoad, Run, RunLink, Scenario, Tcp, Traffic,
-};
+pub use run::{FlowSpec, LinkAt, QuicLoad, Run, RunLink, Scenario, Traffic};
 pub use setup::setup_json;
 pub use study::{plan_json, Layout, Study, StudyError};
+pub use transport::{Handshake, Leg, LegEnd, Opener, ProxySpec, Tcp};

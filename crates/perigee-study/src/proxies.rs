@@ -11,8 +11,9 @@ use crate::hosts::TCP;
 use crate::kinds::CC;
 use crate::nodes::Nodes;
 use crate::outside::Outside;
-use crate::run::{FlowSpec, Handshake, Leg, LegEnd, ProxySpec, Scenario, Tcp, Traffic};
+use crate::run::{FlowSpec, Scenario, Traffic};
 use crate::topology::Edge;
+use crate::transport::{Handshake, Leg, LegEnd, ProxySpec, Tcp};
 
 /// `[[proxies]]`.
 pub(crate) static PROXY: Section = Section {

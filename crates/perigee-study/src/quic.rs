@@ -10,7 +10,8 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
 use serde_json::json;
 
 use crate::packets::Packets;
-use crate::run::{FlowSpec, Opener, QuicLoad, Scenario, Traffic};
+use crate::run::{FlowSpec, QuicLoad, Scenario, Traffic};
+use crate::transport::Opener;
 
 /// `quic` of a flow.
 pub(crate) static QUIC: Section = Section {

@@ -4,7 +4,8 @@ use perigee_results::{Amount, Name};
 use perigee_traffic::App;
 use perigee_units::{Bytes, Time};
 
-use crate::run::{FlowSpec, Leg, Scenario, Traffic};
+use crate::run::{FlowSpec, Scenario, Traffic};
+use crate::transport::Leg;
 
 /// A connection of a bulk transfer that is longer than its path holds, and the buffers that bound its window.
 #[derive(Clone, Debug, PartialEq)]

@@ -20,8 +20,9 @@ use crate::proxies;
 use crate::quic;
 use crate::reroute::Reroute;
 use crate::routes::Routes;
-use crate::run::{FlowSpec, Opener, ProxySpec, QuicLoad, Tcp, Traffic};
+use crate::run::{FlowSpec, QuicLoad, Traffic};
 use crate::topology::{self, Edge, NoPath};
+use crate::transport::{Opener, ProxySpec, Tcp};
 
 /// A scenario whose links are still tables.
 #[derive(Debug)]

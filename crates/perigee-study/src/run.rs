@@ -8,13 +8,13 @@ use std::sync::Arc;
 use perigee_cc::Selected;
 use perigee_link::{Ecn, LinkSpec};
 use perigee_results::{Amount, Measure, Name};
-use perigee_settings::Config;
 use perigee_traffic::{App, Datagrams, Ledger, Population, Schedule, Script, Visits};
-use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
+use perigee_units::{encode_enum, encode_struct, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports, LOWER_EFFORT};
 
 use crate::quic::Quic;
 use crate::reroute::Reroute;
+use crate::transport::{Leg, Opener, ProxySpec, Tcp};
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
@@ -304,13 +304,6 @@ pub enum QuicLoad {
     Population(Population),
 }
 
-impl Tcp {
-    /// The congestion controls of its ends, and of the ends of its legs.
-    pub fn congestion_controls(&self) -> impl Iterator<Item = &Selected> {
-        [&self.cc].into_iter().chain(self.legs.iter().flat_map(|leg| [&leg.sender.cc, &leg.receiver.cc]))
-    }
-}
-
 impl Traffic {
     /// The endpoints of its connections; `None` without connections of TCP.
     pub fn tcp(&self) -> Option<&Tcp> {
@@ -402,92 +395,6 @@ impl Display for Traffic {
     }
 }
 
-/// The two ends of a TCP connection.
-#[derive(Clone, Debug)]
-pub struct Tcp {
-    /// Congestion control of both ends.
-    pub cc: Selected,
-    /// Parameters of the congestion control that the study set: a JSON object.
-    pub cc_params: Name,
-    /// Settings of the end that sends the data.
-    pub from: Config,
-    /// Settings of the end that receives it.
-    pub to: Config,
-    /// The end that opens the connection.
-    pub opened_by: Opener,
-    /// The connections into which proxies split it, in the direction of the data; empty if it is not split.
-    pub legs: Vec<Leg>,
-}
-
-/// One of the connections into which proxies split a flow.
-#[derive(Clone, Debug)]
-pub struct Leg {
-    /// Number of the node that sends the data.
-    pub from: u32,
-    /// Number of the node that receives it.
-    pub to: u32,
-    /// Links on the path of the data.
-    pub forward: Vec<u32>,
-    /// Links on the way back.
-    pub back: Vec<u32>,
-    /// The end that sends the data.
-    pub sender: LegEnd,
-    /// The end that receives it.
-    pub receiver: LegEnd,
-    /// Number of the proxy at `to`; `None`: the flow's own receiver is there.
-    pub proxy: Option<u32>,
-}
-
-/// An end of a leg.
-#[derive(Clone, Debug)]
-pub struct LegEnd {
-    /// Congestion control.
-    pub cc: Selected,
-    /// Parameters of the congestion control that the study set: a JSON object.
-    pub cc_params: Name,
-    /// TCP settings.
-    pub config: Config,
-}
-
-/// A node that splits TCP connections.
-#[derive(Clone, Debug)]
-pub struct ProxySpec {
-    /// Its name.
-    pub name: Name,
-    /// Number of its node.
-    pub node: u32,
-    /// The handshake that it completes first.
-    pub handshake: Handshake,
-    /// Maximum payload of a connection, in one direction, that it has read but the next leg has not acknowledged.
-    pub buffer: Bytes,
-    /// Maximum of such payload of all its connections.
-    pub memory: Bytes,
-}
-
-/// The handshake that a proxy completes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handshake {
-    /// The handshake with the opener, whose data waits.
-    Accept,
-    /// The handshake with the other end; the opener's SYN is answered after it, or refused as the other end refuses.
-    Connect,
-}
-
-/// The end that opens a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opener {
-    /// The end that receives the data, as a client that downloads or sends a request.
-    Receiver,
-    /// The end that sends the data, as a client that uploads.
-    Sender,
-}
-
 encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, ecn, is_low, traffic });
 encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Quic { quic, load }, Datagrams(datagrams) });
 encode_enum!(QuicLoad { App(app), Population(population) });
-encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
-encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
-encode_struct!(LegEnd { cc, cc_params, config });
-encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
-encode_enum!(Handshake { Accept, Connect });
-encode_enum!(Opener { Receiver, Sender });

@@ -15,8 +15,8 @@ import polars as pl
 from perigee.api.names import python_words
 from perigee.errors import InputError
 from perigee.numbers import counted
+from perigee.statistics.flow_limits import shares_of
 from perigee.store import results as store
-from perigee.store.limits import shares_of
 from perigee.store.schema import is_table
 
 if TYPE_CHECKING:

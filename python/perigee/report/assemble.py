@@ -99,7 +99,7 @@ def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:
     short, parts = _parts(context, figures)
     return Chapter(
         name=name,
-        title=context.results.title or name,
+        title=context.settings.title or context.results.title or name,
         question=context.settings.question or context.results.about,
         short=short,
         notes=notes(context),

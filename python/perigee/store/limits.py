@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Flows that a buffer or a window held back, and for how long each cause limited each flow."""
+"""Flows that a buffer or a window held back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from perigee.statistics import limits
 from perigee.store.results import Results
 
 LEAST_SHARE = 0.1
@@ -36,38 +35,6 @@ def held_back(results: Results, label: Callable[[str], str] = str) -> str:
         return ""
     clauses = [clause for limit in LIMITS for clause in _clauses(results, limit, label)]
     return f"Not the network alone limits these flows: {', and '.join(clauses)}." if clauses else ""
-
-
-def shares_of(results: Results) -> pl.DataFrame:
-    """Return the share of its time for which each cause limited each flow, as far as that is known.
-
-    Returns:
-        Columns `run`, `flow`, `cause` (one of `limits.CAUSES`) and `share`; no rows for a flow of which it is unknown.
-    """
-    by_flow: dict[str, dict[tuple[object, ...], pl.DataFrame]] = {
-        name: results.table(name).partition_by("run", "flow", as_dict=True)
-        for name in ("series", "rounds", "losses", "connections")
-    }
-    rows = []
-    for row in results.table("flows").iter_rows(named=True):
-        own = {name: tables.get((row["run"], row["flow"])) for name, tables in by_flow.items()}
-        seen, rounds, losses = own["connections"], own["rounds"], own["losses"]
-        about = {} if seen is None else seen.row(0, named=True)
-        if rounds is not None:
-            known = results.table("losses").clear() if losses is None else losses.filter(pl.col("how") != "matched")
-            found = limits.shares(limits.of_rounds(row, about, rounds, known.sort("t_s")))
-        elif own["series"] is not None:
-            series = (
-                own["series"]
-                .sort("t_s")
-                .with_columns(pl.col("t_s") - row["start_s"], rtt_ms=pl.coalesce("rtt_mean_ms", "srtt_ms"))
-            )
-            found = limits.with_sender(limits.shares(limits.of_series(row, about, series)), row)
-        else:
-            continue
-        rows += [(row["run"], row["flow"], cause, share) for cause, share in found.items()]
-    schema = {"run": pl.UInt32, "flow": pl.String, "cause": pl.String, "share": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _clauses(results: Results, limit: tuple[str, str, str], label: Callable[[str], str]) -> Iterator[str]:

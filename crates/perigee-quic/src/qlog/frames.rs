@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::packets::Bytes;
-use super::Hex;
+use super::packets::{Bytes, Hex};
 
 /// Writes the frames of a packet, each as an object behind the one before.
 pub(super) fn write(payload: &[u8], out: &mut String) {

@@ -1,5 +1,7 @@
 //! The packets of a datagram without secrets (RFC 9000, section 17): headers and where their frames are.
 
+use std::fmt;
+
 /// Bytes that are read from the front.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
@@ -26,6 +28,15 @@ impl<'a> Bytes<'a> {
     pub(super) fn block(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.take(usize::try_from(length).ok()?)
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) struct Hex<'a>(pub(super) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

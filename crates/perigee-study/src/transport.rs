@@ -1,0 +1,100 @@
+//! TCP connections of flows, the proxies that split them, and the end that opens a connection.
+
+use perigee_cc::Selected;
+use perigee_results::Name;
+use perigee_settings::Config;
+use perigee_units::{encode_enum, encode_struct, Bytes};
+
+/// The two ends of a TCP connection.
+#[derive(Clone, Debug)]
+pub struct Tcp {
+    /// Congestion control of both ends.
+    pub cc: Selected,
+    /// Parameters of the congestion control that the study set: a JSON object.
+    pub cc_params: Name,
+    /// Settings of the end that sends the data.
+    pub from: Config,
+    /// Settings of the end that receives it.
+    pub to: Config,
+    /// The end that opens the connection.
+    pub opened_by: Opener,
+    /// The connections into which proxies split it, in the direction of the data; empty if it is not split.
+    pub legs: Vec<Leg>,
+}
+
+/// One of the connections into which proxies split a flow.
+#[derive(Clone, Debug)]
+pub struct Leg {
+    /// Number of the node that sends the data.
+    pub from: u32,
+    /// Number of the node that receives it.
+    pub to: u32,
+    /// Links on the path of the data.
+    pub forward: Vec<u32>,
+    /// Links on the way back.
+    pub back: Vec<u32>,
+    /// The end that sends the data.
+    pub sender: LegEnd,
+    /// The end that receives it.
+    pub receiver: LegEnd,
+    /// Number of the proxy at `to`; `None`: the flow's own receiver is there.
+    pub proxy: Option<u32>,
+}
+
+/// An end of a leg.
+#[derive(Clone, Debug)]
+pub struct LegEnd {
+    /// Congestion control.
+    pub cc: Selected,
+    /// Parameters of the congestion control that the study set: a JSON object.
+    pub cc_params: Name,
+    /// TCP settings.
+    pub config: Config,
+}
+
+/// A node that splits TCP connections.
+#[derive(Clone, Debug)]
+pub struct ProxySpec {
+    /// Its name.
+    pub name: Name,
+    /// Number of its node.
+    pub node: u32,
+    /// The handshake that it completes first.
+    pub handshake: Handshake,
+    /// Maximum payload of a connection, in one direction, that it has read but the next leg has not acknowledged.
+    pub buffer: Bytes,
+    /// Maximum of such payload of all its connections.
+    pub memory: Bytes,
+}
+
+/// The handshake that a proxy completes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// The handshake with the opener, whose data waits.
+    Accept,
+    /// The handshake with the other end; the opener's SYN is answered after it, or refused as the other end refuses.
+    Connect,
+}
+
+/// The end that opens a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opener {
+    /// The end that receives the data, as a client that downloads or sends a request.
+    Receiver,
+    /// The end that sends the data, as a client that uploads.
+    Sender,
+}
+
+impl Tcp {
+    /// The congestion controls of its ends, and of the ends of its legs.
+    pub fn congestion_controls(&self) -> impl Iterator<Item = &Selected> {
+        [&self.cc].into_iter().chain(self.legs.iter().flat_map(|leg| [&leg.sender.cc, &leg.receiver.cc]))
+    }
+}
+
+encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
+encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
+encode_struct!(LegEnd { cc, cc_params, config });
+encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
+encode_enum!(Handshake { Accept, Connect });
+encode_enum!(Opener { Receiver, Sender });
