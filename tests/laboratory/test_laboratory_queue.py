@@ -23,7 +23,7 @@ from perigee.errors import InputError, StorageError
 from perigee.laboratory import worker
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
-from perigee.laboratory.scheduler import Scheduler, only_one
+from perigee.laboratory.scheduler import Scheduler, only_one, served_at
 from perigee.store.results import Results
 
 Opened = tuple[Place, Queue, Scheduler]
@@ -214,6 +214,9 @@ def test_the_queue_has_its_pages_and_refuses_wrong_requests(opened: Opened, tmp_
             queue.add(wrong)
     with only_one(place), pytest.raises(InputError, match="another perigee serves"), only_one(place):
         pass
+    with only_one(place, "http://127.0.0.1:8123/"):
+        assert served_at(place) == "http://127.0.0.1:8123/"
+    assert served_at(place) == ""
     (tmp_path / "foreign").write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError, match="cannot be read"):
         Queue(tmp_path / "foreign")

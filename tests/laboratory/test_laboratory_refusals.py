@@ -123,7 +123,7 @@ def test_users_with_passwords_of_an_earlier_version_are_refused_by_name(tmp_path
     (private / "users.json").write_text('{"ada": {"role": "run", "hash": "$argon2id$"}, "bob": {"role": "look"}}')
     with pytest.raises(InputError, match="passwords are gone, and ada, bob could not sign in; make a personal link"):
         server.opened(tmp_path)
-    assert server.add_links(tmp_path, ["ada"], 3, server.Address("127.0.0.1", 8700)).keys() == {"ada"}
+    assert server.add_links(tmp_path, ["ada"], 3, "http://127.0.0.1:8700/").keys() == {"ada"}
     for damaged in ("[1, 2]", "5", "{}", "[" * 5000):
         (private / "users.json").write_text(damaged)
         with pytest.raises(InputError, match="and its users could not sign in; make a personal link"):

@@ -24,6 +24,7 @@ from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
+from perigee.laboratory.scheduler import only_one
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -68,6 +69,11 @@ def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) ->
     (tmp_path / "class.txt").write_text("eve\nbob\n")
     done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt", "--quota", "3")
     assert re.fullmatch(r"eve http://127\.0\.0\.1:8700/enter\?token=\w+\nbob http://\S+\n", done.stdout), done.stderr
+    assert "no server runs on this folder" in done.stderr
+    with only_one(Place(tmp_path / "lab"), "https://lab.example.org:8443/"):
+        done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt")
+    assert re.match(r"eve https://lab\.example\.org:8443/enter\?token=", done.stdout), done.stderr
+    assert "note:" not in done.stderr
     done = perigee("serve", tmp_path / "lab", "--remove-link", "eve")
     assert done.stdout == "eve: the personal link opens nothing any more, and its sessions are over\n"
     (tmp_path / "class.txt").write_text("no-name\n")

@@ -75,6 +75,8 @@ def command(given: ServeOptions) -> None:
         from perigee.agents.certificates import endpoint
         from perigee.laboratory import server
         from perigee.laboratory.page import simulates
+        from perigee.laboratory.place import Place
+        from perigee.laboratory.scheduler import served_at
     except ModuleNotFoundError as error:
         raise MissingPackagesError("the web page", error, "serve") from error
 
@@ -83,7 +85,12 @@ def command(given: ServeOptions) -> None:
     address = server.Address(given.bind, given.port, tuple(given.name or ()), given.certificate, given.key)
     if given.add_links is not None:
         names = read_bounded(given.add_links, MIB, "a list of names").decode(errors="replace").split()
-        for name, link in server.add_links(given.folder, names, given.quota, address).items():
+        url = served_at(Place(given.folder.resolve()))
+        if not url:
+            say(
+                f"note: no server runs on this folder; the links are to {address.url}, --port, --bind and --name set it"
+            )
+        for name, link in server.add_links(given.folder, names, given.quota, url or address.url).items():
             result(f"{name} {link}")
         return
     if given.remove_link:

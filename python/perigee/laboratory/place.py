@@ -44,6 +44,11 @@ class Place:
         return self.private / "queue.sqlite"
 
     @property
+    def lock(self) -> Path:
+        """The file that the process holds that serves the laboratory, with its address."""
+        return self.private / "lock"
+
+    @property
     def agents(self) -> Path:
         """Certificates of the laboratory and its agents."""
         return self.private / "agents"

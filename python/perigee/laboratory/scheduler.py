@@ -185,15 +185,18 @@ def results_name(entry: Entry) -> str:
 
 
 @contextlib.contextmanager
-def only_one(place: Place) -> Iterator[None]:
+def only_one(place: Place, url: str = "") -> Iterator[None]:
     """Hold a laboratory against a second scheduler while the block runs.
+
+    Args:
+        place: the laboratory.
+        url: its address, for `served_at`.
 
     Raises:
         InputError: there is one.
     """
-    path = place.private / "lock"
-    with storage_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with storage_errors(place.lock):
+        descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,6 +204,21 @@ def only_one(place: Place) -> Iterator[None]:
             raise InputError(
                 f"{place.root}: another perigee serves this folder; end it, or give another folder"
             ) from None
+        with storage_errors(place.lock):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, url.encode())
         yield
     finally:
         os.close(descriptor)
+
+
+def served_at(place: Place) -> str:
+    """Return the address of the laboratory that is held by `only_one`; empty: none is, or it has no address."""
+    if not place.lock.is_file():
+        return ""
+    with storage_errors(place.lock), place.lock.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return lock.read()
+    return ""

@@ -113,8 +113,8 @@ class Address:
                 raise InputError(f"--certificate {self.certificate}, --key {self.key}: not usable: {error}") from error
 
 
-def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) -> dict[str, str]:
-    """Make a personal link to the laboratory of a folder for each name; return the links by name.
+def add_links(folder: Path, names: Sequence[str], quota: int, url: str) -> dict[str, str]:
+    """Make a personal link to the laboratory of a folder, at an address, for each name; return the links by name.
 
     Raises:
         InputError: a name cannot be taken.
@@ -122,7 +122,7 @@ def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) 
     place = Place(folder.resolve())
     place.make()
     tokens = Access(place.private, {}).add_links(names, quota)
-    return {name: f"{address.url}enter?token={token}" for name, token in tokens.items()}
+    return {name: f"{url}enter?token={token}" for name, token in tokens.items()}
 
 
 def remove_links(folder: Path, names: Sequence[str]) -> None:
@@ -193,7 +193,7 @@ def serve(
         ssl_keyfile=address.key,
     )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    with only_one(laboratory.place):
+    with only_one(laboratory.place, address.url):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
         ending = threading.Event()
         reading = threading.Thread(target=_read_ahead, args=(laboratory, ending.is_set), name="catalogue")
