@@ -46,6 +46,18 @@ return count;
 COLOURS_OF_LINES = """
 return [...document.querySelectorAll(".legend-of-runs i")].map((one) => one.className);
 """
+CUT_OFF = """
+const { width } = document.querySelector("main").getBoundingClientRect();
+const isNarrow = matchMedia("(max-width: 44rem)").matches;
+const table = document.querySelector("table.stacked");
+table.querySelector(".mean").prepend("a label of very many words that has no room in one line of a telephone ");
+const box = table.querySelector("td:has(> input)");
+return [
+  ...(isNarrow && table.getBoundingClientRect().width > width ? [table.getBoundingClientRect().width] : []),
+  ...[getComputedStyle(box, "::before").content].filter((content) => content !== "none"),
+];
+"""
+"""How wide the list of results is, where a telephone cuts it off, and what stands before its tick boxes."""
 FRAMED = "return (document.querySelector('iframe[style*=height]')?.clientHeight ?? 0)"
 """How high the frame of a report is; it grows as the report is read."""
 
@@ -309,7 +321,13 @@ def test_pages_of_results_are_accessible_wide_and_narrow_in_light_and_dark(
     with serving(laboratory) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        for path in ("results", "results/small", "results/small/graphs", "results/small/rows?table=flows"):
+        for path in (
+            "results",
+            "results/small",
+            "results/small/graphs",
+            "results/small/rows?table=flows",
+            "results/gone",
+        ):
             chrome.get(f"{root}#/{path}")
             until(chrome, "return document.querySelector('main h1') !== null")
             if path.endswith("graphs"):
@@ -317,3 +335,6 @@ def test_pages_of_results_are_accessible_wide_and_narrow_in_light_and_dark(
             assert violations(chrome) == [], path
             wider = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
             assert chrome.execute_script(wider) <= 0, path
+            if path == "results":
+                until(chrome, "return document.querySelector('.mean') !== null")
+                assert chrome.execute_script(CUT_OFF) == [], width

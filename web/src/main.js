@@ -142,6 +142,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 // Views do not catch what a server or a simulator refuses.
 addEventListener("unhandledrejection", (event) => {
   event.preventDefault();
+  const place = main.querySelector(".view");
+  if (!place.querySelector("h1")) place.prepend(element("h1", {}, "This page cannot be shown"));
   page.say(event.reason?.message ?? String(event.reason), true);
 });
 addEventListener("hashchange", () => {
