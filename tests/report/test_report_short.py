@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -17,10 +18,12 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.factors import Level, factor
+from perigee.groups.group import Group
 from perigee.groups.looks import name_of
 from perigee.groups.settings import Choice
 from perigee.places import find_study
-from perigee.report.answers import answers
+from perigee.report.answers import _where, answers
 from perigee.report.assemble import assemble
 from perigee.report.choice import plots_of
 from perigee.report.context import Context
@@ -29,6 +32,8 @@ from perigee.report.html import render
 from perigee.report.latex import latex
 from perigee.report.model import Text
 from perigee.report.style import styled
+from perigee.statistics.metrics import metric
+from perigee.store.limits import held_back
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
 
@@ -231,3 +236,31 @@ def test_an_interval_wider_than_the_values_is_not_shown(tmp_path: Path) -> None:
     assert "[" not in "".join(few.lines)
     assert few.method == "Intervals wider than the values are not shown; more rounds narrow them."
     assert "[" in "".join(many.lines)
+
+
+def test_the_settings_at_an_end_of_a_range_all_have_its_value() -> None:
+    rates = {"cubic": {"low": 219.0, "high": 40.0}, "bbr": {"low": 212.7, "high": 38.0}}
+    factors = [
+        factor("cc", "cc", [Level(name) for name in rates]),
+        factor("point.path", "path", [Level("low"), Level("high")]),
+    ]
+    known = [
+        (cast(Group, SimpleNamespace(levels={"cc": cc, "path": path}, label=cc)), value)
+        for cc, paths in rates.items()
+        for path, value in paths.items()
+    ]
+    assert _where(metric("goodput_mbps"), factors, known, known[0][0]) == "cubic, path low"
+    known[2] = known[2][0], 218.5
+    assert _where(metric("goodput_mbps"), factors, known, known[0][0]) == "path low"
+
+
+def test_settings_that_held_flows_back_are_counted_once_and_flows_are_called_flows() -> None:
+    rows = pl.DataFrame(
+        {"point": [0, 0, 1], "flow": ["first", "second", "first"], "cc": ["cubic"] * 3, "duration_s": [10.0] * 3}
+    ).with_columns(rwnd_limited_s=pl.Series([5.0, 0.0, 0.0]), sndbuf_limited_s=pl.lit(0.0))
+    results = SimpleNamespace(
+        is_analysis=False, table=lambda _: rows, legs=lambda _: rows.clear().with_columns(run=0, leg=0)
+    )
+    said = held_back(cast(Results, results))
+    assert "held back the flow first for 50 % of the time, in 1 of 2 settings;" in said
+    assert "held back the download for" in held_back(cast(Results, results), {"first": "the download"}.__getitem__)

@@ -87,7 +87,7 @@ def _best(context: Context, asked: Headline, found: Sequence[Ranking]) -> str:
     if len(found) > 1:
         leaders = {_name(context, one, one.first) for one in found}
         if len(leaders) > 1 or any(one.best is None for one in found):
-            return _range(context, asked)
+            return f"{_range(context, asked)[:-1]}{_winner(context, found, lead)}."
         leads = [(one, one.rivals[0]) for one in found]
         settings = "both" if len(found) == 2 else f"all {len(found)}"
         return f"{lead} in {settings} settings: {_changes(leads, of_first=True)} {more} than the next."
@@ -103,6 +103,14 @@ def _best(context: Context, asked: Headline, found: Sequence[Ranking]) -> str:
         return f"{lead}, as {_name(context, best, rival.group)} has."
     others = [f"{_name(context, best, other.group)} {_change(best, other)}" for other in best.rivals]
     return f"{lead}; {'; '.join(others)}."
+
+
+def _winner(context: Context, found: Sequence[Ranking], lead: str) -> str:
+    """Return who is clearly best wherever anyone is; empty without one, or in less than half of the settings."""
+    clear = [one for one in found if one.best is not None]
+    names = {_name(context, one, one.first) for one in clear}
+    is_one = names == {_name(context, found[0], found[0].first)} and 2 * len(clear) >= len(found)
+    return f"; {lead} wherever one is clearly best" if is_one else ""
 
 
 def _range(context: Context, asked: Headline) -> str:
@@ -121,19 +129,37 @@ def _range(context: Context, asked: Headline) -> str:
 
 
 def _where(metric: Metric, factors: Sequence[Factor], known: Sequence[tuple[Group, float]], group: Group) -> str:
-    """Return the settings of a group that make its value, in words; of many groups with this value, their number."""
+    """Return the settings of a group that make its value, in words; of many groups with this value, their number.
+
+    All groups with the named settings have practically this value.
+    """
     values = [value for _, value in known]
     own = next(value for other, value in known if other is group)
-    said = []
+    named = []
     for one in factors:
-        rest = [factor.key for factor in factors if factor is not one]
-        beside = [
-            value for other, value in known if all(other.levels.get(key) == group.levels.get(key) for key in rest)
-        ]
+        rest = [factor for factor in factors if factor is not one]
+        beside = [value for _, value in _alike(known, group, rest)]
         if len(factors) == 1 or max(abs(value - own) for value in beside) > TELLING_SHARE * (max(values) - min(values)):
-            said.append(one.in_legend(group.levels.get(one.key, "")))
-    alike = sum(_value(metric, value) == _value(metric, own) for value in values)
-    return ", ".join(said) or (f"in {alike} of {len(known)} settings" if alike > 1 else group.label)
+            named.append(one)
+    written = _value(metric, own)
+    alike = sum(_value(metric, value) == written for value in values)
+    if not named and alike > 1:
+        return f"in {alike} of {len(known)} settings"
+
+    def others(settings: Sequence[Factor]) -> int:
+        apart = (value for _, value in _alike(known, group, settings) if _value(metric, value) != written)
+        return sum(abs(value - own) > EQUAL_SHARE * max(abs(value), abs(own)) for value in apart)
+
+    while others(named) and len(named) < len(factors):
+        named.append(min((one for one in factors if one not in named), key=lambda one: others([*named, one])))
+    said = [one.in_legend(group.levels.get(one.key, "")) for one in factors if one in named]
+    return ", ".join(said) or group.label
+
+
+def _alike(known: Sequence[tuple[Group, float]], group: Group, settings: Sequence[Factor]) -> list[tuple[Group, float]]:
+    """Return the groups that have some settings of a group, with their values."""
+    keys = [factor.key for factor in settings]
+    return [pair for pair in known if all(pair[0].levels.get(key) == group.levels.get(key) for key in keys)]
 
 
 def _by_rival(context: Context, found: Sequence[Ranking]) -> dict[str, list[tuple[Ranking, Rival]]]:

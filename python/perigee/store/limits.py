@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
+from perigee.numbers import plural
 from perigee.store.results import Results
 
 LEAST_SHARE = 0.1
@@ -67,18 +68,23 @@ def _clause(rows: pl.DataFrame, column: str, words: tuple[str, str], label: Call
     subject, setting = words
     shares = held["share"].sort().to_list()
     ends = dict.fromkeys(f"{100 * end:.0f}" for end in (shares[0], shares[-1]))
-    where = "" if held.height == settings.height else f", in {held.height} of {settings.height} settings"
+    # Several flows of one run are of one setting.
+    points, of_all = (rows["point"].n_unique() for rows in (held, settings))
+    where = "" if points == of_all else f", in {points} of {of_all} settings"
     who = _names(held, settings, label)
     yield f"{subject} held back {who} for {' to '.join(ends)} % of the time{where}; larger sizes of {setting} lift this"
 
 
 def _names(held: pl.DataFrame, settings: pl.DataFrame, label: Callable[[str], str]) -> str:
-    """Return the flows that were held back, or their algorithms if all is one flow with several."""
+    """Return the flows that were held back, or their algorithms if all is one flow with several.
+
+    A flow without a label of its own is said to be one.
+    """
     flow = pl.col("flow").str.replace(r"\.\d+$", "")
     is_one = settings.select(flow.n_unique()).item() == 1 and settings["cc"].n_unique() > 1
-    names = [
-        label(name) for name in held.select(pl.col("cc") if is_one else flow).to_series().unique(maintain_order=True)
-    ]
+    own = held.select(pl.col("cc") if is_one else flow).to_series().unique(maintain_order=True).to_list()
+    names = [label(name) for name in own]
     if len(names) > MOST_NAMED:
         return f"{len(names)} {'algorithms' if is_one else 'flows'}"
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    word = "" if is_one or names != own else f"the {plural(len(names), 'flow')} "
+    return word + (f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0])
