@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The link that advice is for, and what is known of the hosts at its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from perigee.analysis.limited import limited
+from perigee.analysis.recordings import LOGS, Options, analyze, kind_of
+from perigee.api.profiles import Profile
+from perigee.fitting.fit import fit
+from perigee.fitting.intervals import intervals
+from perigee.fitting.sources import measured_by
+from perigee.places import find_profile
+from perigee.statistics import limits
+from perigee.statistics.estimates import percent
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Settings of the hosts today.
+
+    Attributes:
+        cc: the sender's congestion control.
+        receive_bytes: the receiver's largest buffer.
+        send_bytes: the sender's largest buffer.
+    """
+
+    cc: str = "cubic"
+    receive_bytes: int = 33_554_432
+    send_bytes: int = 4_194_304
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as a study takes it.
+
+    Attributes:
+        name: what to call it.
+        profile: the value of `profile` in a study; of a fitted link its file beside the study.
+        fitted: the text of that file; empty of a profile by name.
+        rate_mbps: mean rate towards the user.
+        rtt_ms: mean round trip without load.
+        limited: what limited the largest measured flow; empty where nobody measured one.
+        is_split: whether a proxy answered the handshake of a measured flow.
+        known: intervals of what was measured, a sentence each.
+        assumed: what is not known, and what is taken for it.
+        is_guess: whether the rate towards the user is not measured.
+    """
+
+    name: str
+    profile: str
+    fitted: str
+    rate_mbps: float
+    rtt_ms: float
+    limited: str = ""
+    is_split: bool = False
+    known: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    is_guess: bool = False
+
+    @property
+    def product_bytes(self) -> float:
+        """Bandwidth-delay product."""
+        return self.rate_mbps * 1e6 / 8 * self.rtt_ms / 1e3
+
+
+def of_profile(name: str) -> Link:
+    """Return the link of a profile.
+
+    Raises:
+        InputError: there is none, or it is wrong.
+    """
+    file = find_profile(name)
+    profile = Profile(file)
+    value = str(file.path.resolve()) if "/" in name or name.endswith(".toml") else name
+    held = f"the link is the profile {profile.name}, whose limits `perigee profiles {name}` shows"
+    return _sampled(Link(profile.name, value, "", 0.0, 0.0, assumed=(held,)), profile)
+
+
+def of_files(
+    files: Sequence[Path], folder: Path, hosts: Hosts, down_bps: int | None = None, up_bps: int | None = None
+) -> tuple[Link, Hosts]:
+    """Fit a link to logs and captures, and see what they say of the hosts.
+
+    Args:
+        files: any that `perigee analyze` reads.
+        folder: where the profile is written, `link.toml`.
+        hosts: the settings of the hosts, as far as they are known from elsewhere.
+        down_bps: rate towards the user, where it is known.
+        up_bps: likewise.
+
+    Raises:
+        InputError: a file cannot be read, or they say too little.
+    """
+    measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
+    fitted = fit("link", measured)
+    path = folder / "link.toml"
+    path.write_text(fitted.text, encoding="utf-8")
+    link = Link(
+        name=" ".join(file.name for file in files),
+        profile="./link.toml",
+        fitted=fitted.text,
+        rate_mbps=0.0,
+        rtt_ms=0.0,
+        known=tuple(f"{percent(_LEVEL)} interval of {one.sentence}" for one in intervals(measured, _LEVEL)),
+        assumed=(*fitted.unknown, *fitted.defaults),
+        is_guess=not fitted.down.rate.measured,
+    )
+    link, hosts = _with_flows(link, hosts, files)
+    return _sampled(link, Profile(find_profile(str(path)))), hosts
+
+
+def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts]:
+    """Add what captures say: the limit of the largest flow, a proxy, and the receiver's window that was full."""
+    captures = [file for file in files if kind_of(file) not in (*LOGS, "probe")]
+    analysis = analyze(captures, Options()) if captures else None
+    if analysis is None:
+        return link, hosts
+    seen = analysis.table("connections")
+    link = replace(link, is_split=any(limits.is_split(row) for row in seen.iter_rows(named=True)))
+    flows = analysis.table("flows").sort("received_bytes", descending=True)
+    for row in flows.head(1).iter_rows(named=True):
+        found = limited(analysis, row)
+        link = replace(link, limited=found.sentence)
+        windows = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))
+        window = windows["receive_window_max_bytes"].max() if windows.height else None
+        if found.shares.get("receiver", 0.0) >= limits.LEAST_SHARE and isinstance(window, int):
+            buffer = round(window * _MEMORY_OF_SEGMENT / _SEGMENT)
+            said = (
+                f"the receiver's window was full at {window} bytes: its largest buffer is taken for {buffer} bytes, "
+                "as Linux divides it"
+            )
+            return replace(link, assumed=(*link.assumed, said)), replace(hosts, receive_bytes=buffer)
+    return link, hosts
+
+
+def _sampled(link: Link, profile: Profile) -> Link:
+    """Return the link with its mean rate and round trip."""
+    samples = profile.sample(seconds=_SAMPLED_S, every=0.1)
+    means = samples.group_by("direction").agg(pl.col("rate_mbps", "delay_ms").mean())
+    down = means.filter(pl.col("direction") == "down")
+    rate = min(float(down["rate_mbps"].item()), _MOST_MBPS)
+    return replace(link, rate_mbps=rate, rtt_ms=float(means["delay_ms"].sum()))
+
+
+_LEVEL = 0.9
+_SAMPLED_S = 60.0
+_MOST_MBPS = 10_000.0
+"""Rate of a link without a limit: that of the wires at its ends."""
+_MEMORY_OF_SEGMENT, _SEGMENT = 2304, 1448
+"""Memory of a full segment in the receive queue of Linux, and its payload with timestamps, bytes."""
