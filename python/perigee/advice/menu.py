@@ -50,15 +50,16 @@ def menu(link: Link, hosts: Hosts, *, has_queue: bool) -> list[Setting]:
     """
     buffers = _buffers(link, hosts)
     controls = [
-        _control(buffers, "BBR", "bbr", ("modprobe tcp_bbr", "sysctl -w net.ipv4.tcp_congestion_control=bbr")),
-        _control(buffers, "Hybla", "hybla", ("perigee cc load hybla --default",)),
-        _control(buffers, "BBRv3", "bbr3", ("perigee cc load bbr3 --default",)),
+        _control(buffers, "BBR", "bbr", "modprobe tcp_bbr"),
+        _control(buffers, "Hybla", "hybla", "perigee cc load hybla --default"),
+        _control(buffers, "BBRv3", "bbr3", "perigee cc load bbr3 --default"),
         _control(
             buffers,
             "Cubic with SEARCH",
             {"name": "cubic", "slow_start": "search"},
-            ("perigee cc load cubic --as cubic_search --set slow_start=search --default",),
+            "perigee cc load cubic --as cubic_search --set slow_start=search --default",
         ),
+        _control(buffers, "Cubic", "cubic", "modprobe tcp_cubic"),
     ]
     proxies = [_proxy(link, "gateway", "bbr"), _proxy(link, "gateway", "hybla"), _proxy(link, "both", "bbr")]
     if has_queue:
@@ -71,7 +72,7 @@ def menu(link: Link, hosts: Hosts, *, has_queue: bool) -> list[Setting]:
 
 def _buffers(link: Link, hosts: Hosts) -> Setting | None:
     """Return buffers for a window that fills path and queue: twice the product, of which Linux offers about half."""
-    needed = 1 << (round(4 * link.product_bytes) - 1).bit_length()
+    needed = window_bytes(link)
     keys: dict[str, Any] = {}
     commands: list[str] = []
     undo: list[str] = []
@@ -94,15 +95,13 @@ def _buffers(link: Link, hosts: Hosts) -> Setting | None:
     return Setting(f"Buffers of {size}", does, keys, tuple(commands), tuple(undo))
 
 
-def _control(buffers: Setting | None, name: str, cc: str | dict[str, str], commands: tuple[str, ...]) -> Setting:
+def _control(buffers: Setting | None, name: str, cc: str | dict[str, str], load: str) -> Setting:
     """Return a congestion control of the sender, with buffers that let it fill the path where today's do not."""
     kernel = cc if isinstance(cc, str) else "cubic_search"
-    if commands[0].startswith("perigee"):
-        mine = [f"{commands[0]}   # at the server"]
-        undo = [f"perigee cc unload {kernel}   # at the server"]
-    else:
-        saved, undo = _sysctl("net.ipv4.tcp_congestion_control", kernel, "at the server")
-        mine = [*commands[:-1], *saved]
+    mine, undo = [f"{load}   # at the server"], [f"perigee cc unload {kernel}   # at the server"]
+    if load.startswith("modprobe"):
+        set_it, undo = _sysctl("net.ipv4.tcp_congestion_control", kernel, "at the server")
+        mine += set_it
     return Setting(
         name,
         f"{name} at the server" + (f", with {buffers.does}" if buffers else ""),
@@ -185,6 +184,16 @@ def _queue(link: Link, name: str, value: dict[str, Any], discipline: str) -> Set
         ("tc qdisc del dev DEV root   # at the gateway",),
         is_queue=True,
     )
+
+
+def window_bytes(link: Link) -> int:
+    """Return the buffer for twice the product of rate and round trip: a power of two.
+
+    Examples:
+        >>> window_bytes(Link("a", "geo", "", 100.0, 600.0))
+        33554432
+    """
+    return min(max(1 << (round(4 * link.product_bytes) - 1).bit_length(), 1 << 16), 1 << 30)
 
 
 def sizes(table: str, largest: int) -> list[int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -14,13 +15,14 @@ import polars as pl
 
 from perigee import toml
 from perigee.advice.link import Hosts, Link
-from perigee.advice.menu import NOW, Setting, sizes
+from perigee.advice.menu import NOW, Setting, sizes, window_bytes
 from perigee.api.results import Results
 from perigee.api.study import Progress, Study
+from perigee.errors import RunError
 from perigee.statistics import limits
 from perigee.statistics.estimates import CONFIDENCE
 from perigee.statistics.metrics import sample
-from perigee.statistics.pairing import Comparison, Corrected, compare_groups, corrected
+from perigee.statistics.pairing import Corrected, compare_groups, corrected
 
 LEAST_GAIN = 5.0
 """Gain in % from which a setting is worth a line."""
@@ -33,7 +35,7 @@ class Outcome:
     Attributes:
         setting: the setting.
         goodput_mbps: of the download.
-        gain_percent: gain in goodput.
+        gain_percent: gain in goodput, the mean over rounds of its ratio.
         interval: its interval in %, corrected for the whole menu; None without a test.
         delay_ms: 95th percentile of the round trips of a ping beside it.
         delay_now_ms: the same today.
@@ -128,21 +130,22 @@ def tried(
         downloads: downloads at a time.
     """
     began = time.monotonic()
-    found, rounds = None, 0
-    for rounds in _ROUNDS:
+    found: list[Outcome] = []
+    out, rounds = folder / "results", _FIRST_ROUNDS
+    while True:
         study = folder / "study.toml"
         study.write_text(toml.document(_content(link, hosts, menu, rounds, downloads=downloads)), encoding="utf-8")
-        out = folder / "results"
         shutil.rmtree(out, ignore_errors=True)
         started = time.monotonic()
         with Study.load(study).run(out=out, progress=watch(f"{len(menu) + 1} settings, {rounds} rounds")) as results:
             found = _judged(results, menu)
             now = _of(results, NOW, "download")
             limited = limits.sentence(_limits_of(results))
-        # Three times the rounds take three times as long.
-        after_s = 3 * (time.monotonic() - started)
-        if not any(one.is_open for one in found) or time.monotonic() - began + after_s > _SHARE * budget_s:
+        left = _SHARE * budget_s - (time.monotonic() - began)
+        more = min(_GROWTH * rounds, _MOST_ROUNDS, int(rounds * left / (time.monotonic() - started)))
+        if more <= rounds or not _is_open(found, rounds):
             break
+        rounds = more
     outcomes = sorted(found or (), key=_by_use)
     left = budget_s - (time.monotonic() - began)
     outcomes = (
@@ -161,7 +164,7 @@ def _content(
     seconds = round(min(max(_MOST_BITS / (link.rate_mbps * 1e6), _LEAST_S), _LENGTH_S))
     bulk = {"from": "server", "to": "client", "duration": f"{seconds} s", "cc": hosts.cc}
     ping = {"from": "server", "to": "client", "kind": "ping", "packet": "84 B", "interval": "50 ms"}
-    window = max(1 << (round(4 * link.product_bytes)).bit_length(), 1 << 20)
+    window = max(window_bytes(link), 1 << 20)
     side = {
         "cc": "cubic",
         "tcp": {table: [f"{one} B" for one in sizes(table, window)] for table in ("rmem", "wmem")},
@@ -170,6 +173,8 @@ def _content(
     flows: list[dict[str, Any]] = [{"name": "download", **bulk, "count": downloads, "start_jitter": "100 ms"}]
     if beside:
         flows.append({"name": "other", **bulk, "cc": "cubic", "start_jitter": "100 ms"})
+    # A variant that sets the congestion control stands for it in reports, so that all settings are rows of one figure.
+    today = {"flows.download.cc": hosts.cc}
     wire = {"rate": "10 Gbit/s", "delay": "0 ms"}
     return {
         "name": "advice",
@@ -193,29 +198,36 @@ def _content(
             {"name": "terminal", "node": "terminal", "enabled": False, "buffer": buffer,
              "sides": {"path": side, "lan": side}},
         ],
-        "vary": {"setting": [{"name": NOW, "flows.download.cc": hosts.cc},
-                             *({"name": one.name, **one.keys} for one in menu)]},
+        "vary": {"setting": [{"name": NOW, **today}, *({"name": one.name, **today, **one.keys} for one in menu)]},
     }  # fmt: skip
 
 
+def _is_open(found: Sequence[Outcome], rounds: int) -> bool:
+    """Return whether more rounds would tell more: not where all rounds are equal."""
+    is_varied = any(one.interval is not None for one in found)
+    return is_varied and (rounds < _LEAST_ROUNDS or any(one.is_open for one in found))
+
+
 def _judged(results: Results, menu: Sequence[Setting]) -> list[Outcome]:
-    gains, delays = (_compared(results, menu, *what) for what in (("download", "goodput_mbps"), ("ping", "rtt_p95_ms")))
+    gains, delays = (_compared(results, menu, *what) for what in (("download", "goodput_mbps"), ("ping", _DELAY)))
     lost_now = _lost_percent(_of(results, NOW, "ping"))
+    goodput_now, delay_now = _mean(_of(results, NOW, "download")), _mean(_of(results, NOW, "ping"), _DELAY)
     found = []
     for setting, gain, delay in zip(menu, gains, delays, strict=True):
-        goodput, now, change = _in_percent(gain)
-        delay_ms, delay_now_ms, delay_change = _in_percent(delay)
+        own, pings = (_of(results, setting.name, flow) for flow in ("download", "ping"))
+        gain_percent, interval = _in_percent(gain, _mean(own) / goodput_now)
+        delay_percent, delay_interval = _in_percent(delay, _mean(pings, _DELAY) / delay_now)
         found.append(
             Outcome(
                 setting=setting,
-                goodput_mbps=goodput,
-                gain_percent=100 * (goodput / now - 1) if now else 0.0,
-                interval=change,
-                delay_ms=delay_ms,
-                delay_now_ms=delay_now_ms,
-                delay_percent=100 * (delay_ms / delay_now_ms - 1) if delay_now_ms else 0.0,
-                delay_interval=delay_change,
-                lost_percent=_lost_percent(_of(results, setting.name, "ping")),
+                goodput_mbps=_mean(own),
+                gain_percent=gain_percent,
+                interval=interval,
+                delay_ms=_mean(pings, _DELAY),
+                delay_now_ms=delay_now,
+                delay_percent=delay_percent,
+                delay_interval=delay_interval,
+                lost_percent=_lost_percent(pings),
                 lost_now_percent=lost_now,
             )
         )
@@ -223,23 +235,28 @@ def _judged(results: Results, menu: Sequence[Setting]) -> list[Outcome]:
 
 
 def _compared(results: Results, menu: Sequence[Setting], flow: str, quantity: str) -> list[Corrected]:
-    now = _of(results, NOW, flow)
-    made: list[Comparison] = []
-    for setting in menu:
-        one = compare_groups(_of(results, setting.name, flow), now, quantity, shared_draws=True)
-        if one is None:
-            raise AssertionError(f"{setting.name}: no {quantity}")
-        made.append(one)
-    return corrected(made, CONFIDENCE)
+    """Compare the logarithms, whose differences are gains in per cent."""
+
+    def logarithms(name: str) -> pl.DataFrame:
+        known = pl.col(quantity).clip(lower_bound=_LEAST_VALUE)
+        return _of(results, name, flow).group_by("round", "seed", maintain_order=True).agg(known.mean().log())
+
+    now = logarithms(NOW)
+    made = [compare_groups(logarithms(setting.name), now, quantity, shared_draws=True) for setting in menu]
+    if None in made:
+        raise RunError(
+            f"{menu[made.index(None)].name}: no {quantity} in the simulation; give a profile that carries it"
+        )
+    return corrected([one for one in made if one is not None], CONFIDENCE)
 
 
-def _in_percent(one: Corrected) -> tuple[float, float, tuple[float, float] | None]:
-    """Return both means, and the interval of the difference in % of the second."""
-    first, second = float(one.comparison.first.mean()), float(one.comparison.second.mean())
+def _in_percent(one: Corrected, ratio: float) -> tuple[float, tuple[float, float] | None]:
+    """Return the mean gain over rounds, and its interval; without a test the gain that `ratio` is."""
     ends = one.comparison.interval
-    if ends is None or not second:
-        return first, second, None
-    return first, second, (100 * ends[0] / second, 100 * ends[1] / second)
+    if ends is None:
+        return 100 * (ratio - 1), None
+    low, mean, high = (100 * math.expm1(min(end, _MOST_LOG)) for end in (ends[0], one.comparison.difference, ends[1]))
+    return mean, (low, high)
 
 
 def _of(results: Results, name: str, flow: str) -> pl.DataFrame:
@@ -251,8 +268,8 @@ def _whole() -> pl.Expr:
     return pl.col("flow").str.replace(r"\.\d+$", "")
 
 
-def _mean(flows: pl.DataFrame) -> float:
-    return float(sample(flows, "goodput_mbps").mean())
+def _mean(flows: pl.DataFrame, quantity: str = "goodput_mbps") -> float:
+    return float(sample(flows, quantity).mean())
 
 
 def _lost_percent(pings: pl.DataFrame) -> float:
@@ -295,9 +312,14 @@ def _with_fairness(
 
 
 MOST_LINES = 5
-_ROUNDS = (3, 9, 27)
-_LENGTH_S, _LEAST_S, _MOST_BITS = 20.0, 5.0, 1e10
-"""Length of the download: less above 500 Mbit/s, so that a round takes seconds."""
+_FIRST_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS, _GROWTH = 2, 5, 30, 8
+"""Rounds at first, which say how long one takes; where rounds differ at least; at most; times as many at a time."""
+_DELAY = "rtt_p95_ms"
+_LEAST_VALUE = 1e-3
+_MOST_LOG = 10.0
+"""Least value, in the unit of the quantity, and largest logarithm of a ratio: beyond them there is no percentage."""
+_LENGTH_S, _LEAST_S, _MOST_BITS = 20.0, 5.0, 5e9
+"""Length of the download: less above 250 Mbit/s, so that a round takes seconds."""
 _SHARE = 0.8
 """Share of the time after which no further rounds begin: a fair share of what is left is for the flow beside."""
 _LEAST_LEFT = 0.1

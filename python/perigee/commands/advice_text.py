@@ -22,7 +22,7 @@ def lines(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
         yield from (f"   {text}" for text in one.setting.undo)
         if one.setting.file:
             yield "   pep.toml:"
-            yield from (f"     {text}" for text in one.setting.file.splitlines())
+            yield from (f"     {text}".rstrip() for text in one.setting.file.splitlines())
     if sure := list(unsure(link)):
         yield "\nKnown and assumed"
         yield from (f"- {text}" for text in sure)
@@ -42,7 +42,7 @@ def short(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
         f"{number(found.goodput_mbps, 1)} Mbit/s. {now}"
     ).rstrip()
     if not found.advised:
-        yield f"Nothing gains {LEAST_GAIN:.0f} %: {_best(found)}"
+        yield _nothing(found)
         return
     for place, one in enumerate(found.advised, 1):
         yield f"{place}. {_line(one, _confidence(link, found))}"
@@ -94,12 +94,13 @@ def _line(one: Outcome, confidence: str) -> str:
     return f"{does}: {gain}; {'; '.join(harm)}; confidence {confidence}."
 
 
-def _best(found: Tried) -> str:
+def _nothing(found: Tried) -> str:
     best = max(found.outcomes, key=lambda one: one.gain_percent)
-    said = f"the most is {signed(best.gain_percent, 1)} %"
-    ends = f" {between(best.interval, 1)}" if best.interval else ""
-    unclear = ", which chance may be: measure longer, or give more time with --budget" if best.is_open else ""
-    return f"{said}{ends} ({best.setting.does}){unclear}."
+    ends = f" {between(best.interval, 0)}" if best.interval else ""
+    said = f"the most is {signed(best.gain_percent, 1)} %{ends}, {best.setting.does}"
+    if best.is_open:
+        return f"Nothing gains {LEAST_GAIN:.0f} % beyond chance: {said}; --budget gives it more rounds."
+    return f"Nothing gains {LEAST_GAIN:.0f} %: {said}."
 
 
 def _confidence(link: Link, found: Tried) -> str:

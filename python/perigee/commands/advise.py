@@ -136,11 +136,15 @@ def _explain(link: Link, hosts: Hosts, found: Tried, out: Path) -> None:
     from perigee.api.results import load
     from perigee.commands.advice_text import short, unsure
 
+    said = [text.replace("{", "(").replace("}", ")") for text in short(link, hosts, found)]
+    places = 2 + link.is_split
     about = {
         "question": f"Which settings gain for a download over {link.name}?",
-        "answer": " ".join(short(link, hosts, found)).replace("{", "(").replace("}", ")"),
-        "caveats": list(unsure(link)),
+        "answer": " ".join(said[:places]),
+        "caveats": [*said[places:], *unsure(link)],
         "headline": ["goodput_mbps"],
+        "sections": ["figures", "summary", "throughput", "delay", "links", "setup"],
+        "figure": [{"figure": "dots", "metric": ["goodput_mbps"], "flows": ["download"]}],
     }
     (found.results / "study" / "report.toml").write_text(toml.document(about), encoding="utf-8")
     with load(found.results) as results:
