@@ -77,6 +77,32 @@ def test_files_are_fitted_and_what_they_cannot_tell_lowers_the_confidence(perige
     assert (kept / "link.toml").is_file()
 
 
+def test_a_capture_with_a_full_window_shows_the_buffer_and_no_rate(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        """name = "shallow"
+nodes = ["server", "client"]
+rounds = 1
+links = [{ name = "path", between = ["server", "client"], rate = "10 Mbit/s", delay = "100 ms", queue = "250 kB" }]
+flows = [{ name = "download", from = "server", to = "client", duration = "10 s" }]
+hosts = { rmem = ["4096 B", "100000 B", "100000 B"] }
+measure = { pcap = ["server"] }
+"""
+    )
+    assert perigee("run", study, "--out", "made").returncode == 0
+    done = perigee("advise", *(tmp_path / "made" / "captures").iterdir(), "--budget", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["now"]["goodput_mbps"] == pytest.approx(found["link"]["carried_mbps"], rel=0.1)
+    # The buffer is found to a twentieth, by the window that it gave; the window held 2.5 Mbit/s, of which the path
+    # says nothing but that it carries more.
+    assert found["now"]["receive_bytes"] == pytest.approx(100_000, rel=0.05)
+    assert "receiver's window" in found["now"]["limited_by"]
+    assert found["confidence"] == "low"
+    assert any("give the rate with --down" in one for one in found["assumed"])
+    assert next(one for one in found["tried"] if one["name"].startswith("Buffers"))["is_advised"]
+
+
 @pytest.mark.parametrize("has_queue", [False, True])
 def test_each_entry_of_the_menu_has_commands_and_what_undoes_each(has_queue: bool) -> None:
     entries = menu(LONG, Hosts(receive_bytes=1 << 20), has_queue=has_queue)

@@ -12,9 +12,13 @@ import polars as pl
 from perigee.analysis.limited import limited
 from perigee.analysis.recordings import LOGS, Options, analyze, kind_of
 from perigee.api.profiles import Profile
-from perigee.fitting.fit import fit
+from perigee.fitting.captured import Ceiling
+from perigee.fitting.fit import Measured, fit
 from perigee.fitting.intervals import intervals
+from perigee.fitting.profile import Fitted, Value
+from perigee.fitting.profile import rate as rate_of
 from perigee.fitting.sources import measured_by
+from perigee.numbers import number
 from perigee.places import find_profile
 from perigee.statistics import limits
 from perigee.statistics.estimates import percent
@@ -45,8 +49,9 @@ class Link:
         fitted: the text of that file; empty of a profile by name.
         rate_mbps: mean rate towards the user.
         rtt_ms: mean round trip without load.
-        limited: what limited the largest measured flow; empty where nobody measured one.
+        limited: what limited the largest captured download; empty where nobody measured one.
         is_split: whether a proxy answered the handshake of a measured flow.
+        carried_mbps: goodput of the largest download in captures; None without one.
         known: intervals of what was measured, a sentence each.
         assumed: what is not known, and what is taken for it.
         is_guess: whether the rate towards the user is not measured.
@@ -59,6 +64,7 @@ class Link:
     rtt_ms: float
     limited: str = ""
     is_split: bool = False
+    carried_mbps: float | None = None
     known: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     is_guess: bool = False
@@ -97,36 +103,61 @@ def of_files(
     Raises:
         InputError: a file cannot be read, or they say too little.
     """
+    link, hosts = _with_flows(Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0), hosts, files)
     measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
-    fitted = fit("link", measured)
+    fitted = _fitted(measured)
     path = folder / "link.toml"
     path.write_text(fitted.text, encoding="utf-8")
-    link = Link(
-        name=" ".join(file.name for file in files),
-        profile="./link.toml",
+    link = replace(
+        link,
         fitted=fitted.text,
-        rate_mbps=0.0,
-        rtt_ms=0.0,
         known=tuple(f"{percent(_LEVEL)} interval of {one.sentence}" for one in intervals(measured, _LEVEL)),
-        assumed=(*fitted.unknown, *fitted.defaults),
+        assumed=(*link.assumed, *fitted.unknown, *fitted.defaults),
         is_guess=not fitted.down.rate.measured,
     )
-    link, hosts = _with_flows(link, hosts, files)
     return _sampled(link, Profile(find_profile(str(path)))), hosts
 
 
+def _fitted(measured: Measured) -> Fitted:
+    """Fit a link; a transfer that no queue of the path held says only that the rate is above its own.
+
+    Where nothing else measured the rate, several times as much is taken, as a guess.
+    """
+    fastest = next((one for one in measured.captured if one.way == "down"), None)
+    if fastest is None or measured.steps or measured.down_bps is not None or _filled(fastest):
+        return fit("link", measured)
+    captured = [replace(one, grown_ms=None) if one.way == "down" else one for one in measured.captured]
+    fitted = fit("link", replace(measured, captured=captured))
+    why = (
+        f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries more; "
+        f"{_TIMES} times that is taken: give the rate with --down."
+    )
+    rate = Value(rate_of(_TIMES * fastest.bps), (why,), measured=False)
+    return replace(fitted, down=replace(fitted.down, rate=rate))
+
+
+def _filled(transfer: Ceiling) -> bool:
+    """Return whether packets of a transfer waited in a queue; where round trips are unknown, it is taken for so."""
+    if transfer.grown_ms is None or transfer.least_ms is None:
+        return True
+    return transfer.grown_ms >= max(limits.RAISED_SHARE * transfer.least_ms, limits.RAISED_MS)
+
+
 def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts]:
-    """Add what captures say: the limit of the largest flow, a proxy, and the receiver's window that was full."""
+    """Add what captures say: the limit of the largest download, a proxy, and the receiver's window that was full."""
     captures = [file for file in files if kind_of(file) not in (*LOGS, "probe")]
     analysis = analyze(captures, Options()) if captures else None
     if analysis is None:
         return link, hosts
     seen = analysis.table("connections")
     link = replace(link, is_split=any(limits.is_split(row) for row in seen.iter_rows(named=True)))
-    flows = analysis.table("flows").sort("received_bytes", descending=True)
+    is_up = (pl.col("from_node") == "client") | pl.col("flow").is_in(
+        seen.filter(pl.col("opened_by") == "from")["flow"].implode()
+    )
+    flows = analysis.table("flows").filter(~is_up).sort("received_bytes", descending=True)
     for row in flows.head(1).iter_rows(named=True):
         found = limited(analysis, row)
-        link = replace(link, limited=found.sentence)
+        link = replace(link, limited=found.sentence, carried_mbps=row["goodput_mbps"])
         windows = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))
         window = windows["receive_window_max_bytes"].max() if windows.height else None
         if found.shares.get("receiver", 0.0) >= limits.LEAST_SHARE and isinstance(window, int):
@@ -154,3 +185,5 @@ _MOST_MBPS = 10_000.0
 """Rate of a link without a limit: that of the wires at its ends."""
 _MEMORY_OF_SEGMENT, _SEGMENT = 2304, 1448
 """Memory of a full segment in the receive queue of Linux, and its payload with timestamps, bytes."""
+_TIMES = 4
+"""The rate of a path that nothing filled, in rates of the transfer over it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from perigee.advice.link import Hosts, Link
 from perigee.advice.trial import LEAST_GAIN, Outcome, Tried
-from perigee.numbers import between, number, signed
+from perigee.numbers import between, number, signed, three_figures
 
 
 def lines(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
@@ -37,9 +37,10 @@ def short(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
         )
     now = link.limited or found.limited
     who = "A download" if found.downloads == 1 else f"Each of {found.downloads} downloads"
+    trip = number(link.rtt_ms, three_figures(1, link.rtt_ms))
     yield (
-        f"{link.name}: {number(link.rate_mbps, 1)} Mbit/s, {number(link.rtt_ms, 0)} ms. {who} with {hosts.cc} has "
-        f"{number(found.goodput_mbps, 1)} Mbit/s. {now}"
+        f"{link.name}: {number(link.rate_mbps, 1)} Mbit/s, {trip} ms. {who} with {hosts.cc} has "
+        f"{number(found.goodput_mbps, 1)} Mbit/s. {now}{_unlike(link, found)}"
     ).rstrip()
     if not found.advised:
         yield _nothing(found)
@@ -59,7 +60,8 @@ def as_dict(link: Link, hosts: Hosts, found: Tried) -> dict[str, Any]:
     """Return the same for programs: all that was tried, the advised settings first."""
     advised = {one.setting.name for one in found.advised}
     return {
-        "link": {"name": link.name, "rate_mbps": link.rate_mbps, "rtt_ms": link.rtt_ms, "is_split": link.is_split},
+        "link": {"name": link.name, "rate_mbps": link.rate_mbps, "rtt_ms": link.rtt_ms, "is_split": link.is_split,
+                 "carried_mbps": link.carried_mbps},
         "now": {
             **dataclasses.asdict(hosts), "goodput_mbps": found.goodput_mbps, "delay_p95_ms": found.delay_ms,
             "limited_by": link.limited or found.limited,
@@ -94,6 +96,16 @@ def _line(one: Outcome, confidence: str) -> str:
     return f"{does}: {gain}; {'; '.join(harm)}; confidence {confidence}."
 
 
+def _unlike(link: Link, found: Tried) -> str:
+    """Return a sentence where the fitted link does not carry what was measured; otherwise nothing."""
+    if link.carried_mbps is None or 1 / _ALIKE <= found.goodput_mbps / link.carried_mbps <= _ALIKE:
+        return ""
+    return (
+        f" Measured were {number(link.carried_mbps, 1)} Mbit/s: the link lacks what these files do not tell, such as "
+        "losses; add pings of some minutes, or a probe."
+    )
+
+
 def _nothing(found: Tried) -> str:
     best = max(found.outcomes, key=lambda one: one.gain_percent)
     ends = f" {between(best.interval, 0)}" if best.interval else ""
@@ -105,7 +117,7 @@ def _nothing(found: Tried) -> str:
 
 def _confidence(link: Link, found: Tried) -> str:
     """Return how far the path is known, and its rounds are enough: high, medium or low."""
-    if link.is_guess or link.is_split:
+    if link.is_guess or link.is_split or _unlike(link, found):
         return "low"
     return "high" if found.rounds >= _MANY and not link.assumed else "medium"
 
@@ -115,3 +127,5 @@ _LEAST_LOSS = 0.1
 _ALL = 95.0
 """Share in % of its goodput from which a flow beside keeps all of it, but for chance."""
 _MANY = 9
+_ALIKE = 2.0
+"""Ratio of simulated and measured goodput up to which the link explains what was measured."""
