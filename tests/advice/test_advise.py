@@ -77,30 +77,43 @@ def test_files_are_fitted_and_what_they_cannot_tell_lowers_the_confidence(perige
     assert (kept / "link.toml").is_file()
 
 
-def test_a_capture_with_a_full_window_shows_the_buffer_and_no_rate(perigee: Perigee, tmp_path: Path) -> None:
-    study = tmp_path / "study.toml"
+def captured(perigee: Perigee, folder: Path, path: str, hosts: str) -> dict[str, Any]:
+    """Advice on the capture of a download of 20 s over 10 Mbit/s and 200 ms."""
+    study = folder / "study.toml"
     study.write_text(
-        """name = "shallow"
+        f"""name = "captured"
 nodes = ["server", "client"]
 rounds = 1
-links = [{ name = "path", between = ["server", "client"], rate = "10 Mbit/s", delay = "100 ms", queue = "250 kB" }]
-flows = [{ name = "download", from = "server", to = "client", duration = "10 s" }]
-hosts = { rmem = ["4096 B", "100000 B", "100000 B"] }
-measure = { pcap = ["server"] }
+links = [{{ name = "path", between = ["server", "client"], rate = "10 Mbit/s", delay = "100 ms", {path} }}]
+flows = [{{ name = "download", from = "server", to = "client", duration = "20 s" }}]
+hosts = {{ {hosts} }}
+measure = {{ pcap = ["server"] }}
 """
     )
     assert perigee("run", study, "--out", "made").returncode == 0
-    done = perigee("advise", *(tmp_path / "made" / "captures").iterdir(), "--budget", "10", "--json")
+    done = perigee("advise", *(folder / "made" / "captures").iterdir(), "--budget", "10", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["now"]["goodput_mbps"] == pytest.approx(found["link"]["carried_mbps"], rel=0.1)
-    # The buffer is found to a twentieth, by the window that it gave; the window held 2.5 Mbit/s, of which the path
-    # says nothing but that it carries more.
-    assert found["now"]["receive_bytes"] == pytest.approx(100_000, rel=0.05)
-    assert "receiver's window" in found["now"]["limited_by"]
+    found: dict[str, Any] = json.loads(done.stdout)
     assert found["confidence"] == "low"
     assert any("give the rate with --down" in one for one in found["assumed"])
+    return found
+
+
+def test_a_capture_with_a_full_window_shows_the_buffer_and_no_rate(perigee: Perigee, tmp_path: Path) -> None:
+    found = captured(perigee, tmp_path, 'queue = "250 kB"', 'rmem = ["4096 B", "100000 B", "100000 B"]')
+    assert found["now"]["goodput_mbps"] == pytest.approx(found["link"]["carried_mbps"], rel=0.1)
+    assert found["now"]["receive_bytes"] == pytest.approx(100_000, rel=0.05)
+    assert "receiver's window" in found["now"]["limited_by"]
     assert next(one for one in found["tried"] if one["name"].startswith("Buffers"))["is_advised"]
+
+
+def test_a_capture_with_losses_shows_them_and_no_rate(perigee: Perigee, tmp_path: Path) -> None:
+    found = captured(perigee, tmp_path, 'queue = "250 kB", loss = "1 %"', 'like = "linux-6.18"')
+    assert found["now"]["goodput_mbps"] == pytest.approx(found["link"]["carried_mbps"], rel=0.5)
+    assert any("sent again, taken for lost" in one for one in found["assumed"])
+    best = found["tried"][0]
+    assert best["gain_percent"] > 50
+    assert "BBR" in best["name"] or "Hybla" in best["name"]
 
 
 @pytest.mark.parametrize("has_queue", [False, True])

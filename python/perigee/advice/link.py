@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +15,7 @@ from perigee.api.profiles import Profile
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.intervals import intervals
-from perigee.fitting.profile import Fitted, Value
+from perigee.fitting.profile import Fitted, Value, share
 from perigee.fitting.profile import rate as rate_of
 from perigee.fitting.sources import measured_by
 from perigee.numbers import number
@@ -103,9 +103,10 @@ def of_files(
     Raises:
         InputError: a file cannot be read, or they say too little.
     """
-    link, hosts = _with_flows(Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0), hosts, files)
+    link = Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0)
+    link, hosts, seen = _with_flows(link, hosts, files)
     measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
-    fitted = _fitted(measured)
+    fitted = _fitted(measured, seen)
     path = folder / "link.toml"
     path.write_text(fitted.text, encoding="utf-8")
     link = replace(
@@ -118,56 +119,81 @@ def of_files(
     return _sampled(link, Profile(find_profile(str(path)))), hosts
 
 
-def _fitted(measured: Measured) -> Fitted:
+@dataclass(frozen=True)
+class _Seen:
+    """The largest download in captures: what limited it, and the share of its packets that was sent again."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    again: float = 0.0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether losses that no queue explains limited it for most of the time."""
+        return self.shares.get("loss", 0.0) >= _MOST_OF_TIME
+
+    def filled(self, transfer: Ceiling) -> bool:
+        """Return whether it was the path's rate that held a transfer; where nothing is known, it is taken for so."""
+        if self.shares:
+            return self.shares.get("queue", 0.0) + self.shares.get("policer", 0.0) >= _MOST_OF_TIME
+        if transfer.grown_ms is None or transfer.least_ms is None:
+            return True
+        return transfer.grown_ms >= max(limits.RAISED_SHARE * transfer.least_ms, limits.RAISED_MS)
+
+
+def _fitted(measured: Measured, seen: _Seen) -> Fitted:
     """Fit a link; a transfer that no queue of the path held says only that the rate is above its own.
 
-    Where nothing else measured the rate, several times as much is taken, as a guess.
+    Where nothing else measured the rate, several times as much is taken, as a guess; where there are no pings, the
+    packets that a download held by losses sent again are taken for those that the path lost.
     """
     fastest = next((one for one in measured.captured if one.way == "down"), None)
-    if fastest is None or measured.steps or measured.down_bps is not None or _filled(fastest):
+    if fastest is None or measured.steps:
         return fit("link", measured)
-    captured = [replace(one, grown_ms=None) if one.way == "down" else one for one in measured.captured]
+    is_filled = seen.filled(fastest)
+    captured = [one if is_filled or one.way == "up" else replace(one, grown_ms=None) for one in measured.captured]
     fitted = fit("link", replace(measured, captured=captured))
-    why = (
-        f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries more; "
-        f"{_TIMES} times that is taken: give the rate with --down."
-    )
-    rate = Value(rate_of(_TIMES * fastest.bps), (why,), measured=False)
-    return replace(fitted, down=replace(fitted.down, rate=rate))
+    down = fitted.down
+    if not is_filled and measured.down_bps is None:
+        why = (
+            f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries "
+            f"more; {_TIMES} times that is taken: give the rate with --down."
+        )
+        down = replace(down, rate=Value(rate_of(_TIMES * fastest.bps), (why,), measured=False))
+    if seen.is_lossy and seen.again and measured.pings is None:
+        why = f"{fastest.file}: the share that was sent again, taken for lost at random."
+        down = replace(down, loss=Value(share(seen.again), (why,), measured=False))
+    return replace(fitted, down=down)
 
 
-def _filled(transfer: Ceiling) -> bool:
-    """Return whether packets of a transfer waited in a queue; where round trips are unknown, it is taken for so."""
-    if transfer.grown_ms is None or transfer.least_ms is None:
-        return True
-    return transfer.grown_ms >= max(limits.RAISED_SHARE * transfer.least_ms, limits.RAISED_MS)
-
-
-def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts]:
+def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts, _Seen]:
     """Add what captures say: the limit of the largest download, a proxy, and the receiver's window that was full."""
     captures = [file for file in files if kind_of(file) not in (*LOGS, "probe")]
     analysis = analyze(captures, Options()) if captures else None
     if analysis is None:
-        return link, hosts
+        return link, hosts, _Seen()
     seen = analysis.table("connections")
     link = replace(link, is_split=any(limits.is_split(row) for row in seen.iter_rows(named=True)))
     is_up = (pl.col("from_node") == "client") | pl.col("flow").is_in(
         seen.filter(pl.col("opened_by") == "from")["flow"].implode()
     )
     flows = analysis.table("flows").filter(~is_up).sort("received_bytes", descending=True)
-    for row in flows.head(1).iter_rows(named=True):
-        found = limited(analysis, row)
-        link = replace(link, limited=found.sentence, carried_mbps=row["goodput_mbps"])
-        windows = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))
-        window = windows["receive_window_max_bytes"].max() if windows.height else None
-        if found.shares.get("receiver", 0.0) >= limits.LEAST_SHARE and isinstance(window, int):
-            buffer = round(window * _MEMORY_OF_SEGMENT / _SEGMENT)
-            said = (
-                f"the receiver's window was full at {window} bytes: its largest buffer is taken for {buffer} bytes, "
-                "as Linux divides it"
-            )
-            return replace(link, assumed=(*link.assumed, said)), replace(hosts, receive_bytes=buffer)
-    return link, hosts
+    if flows.is_empty():
+        return link, hosts, _Seen()
+    row = flows.row(0, named=True)
+    found = limited(analysis, row)
+    link = replace(link, limited=found.sentence, carried_mbps=row["goodput_mbps"])
+    largest = _Seen(found.shares, (row["retransmitted_packets"] or 0) / max(row["sent_packets"] or 0, 1))
+    window = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))[
+        "receive_window_max_bytes"
+    ].max()
+    if found.shares.get("receiver", 0.0) < limits.LEAST_SHARE or not isinstance(window, int):
+        return link, hosts, largest
+    buffer = round(window * _MEMORY_OF_SEGMENT / _SEGMENT)
+    said = (
+        f"the receiver's window was full at {window} bytes: its largest buffer is taken for {buffer} bytes, "
+        "as Linux divides it"
+    )
+    return replace(link, assumed=(*link.assumed, said)), replace(hosts, receive_bytes=buffer), largest
 
 
 def _sampled(link: Link, profile: Profile) -> Link:
@@ -187,3 +213,4 @@ _MEMORY_OF_SEGMENT, _SEGMENT = 2304, 1448
 """Memory of a full segment in the receive queue of Linux, and its payload with timestamps, bytes."""
 _TIMES = 4
 """The rate of a path that nothing filled, in rates of the transfer over it."""
+_MOST_OF_TIME = 0.5
