@@ -105,6 +105,8 @@ def test_a_capture_with_a_full_window_shows_the_buffer_and_no_rate(perigee: Peri
     assert found["now"]["receive_bytes"] == pytest.approx(100_000, rel=0.05)
     assert "receiver's window" in found["now"]["limited_by"]
     assert next(one for one in found["tried"] if one["name"].startswith("Buffers"))["is_advised"]
+    done = perigee("analyze", *(tmp_path / "made" / "captures").iterdir(), "--json")
+    assert json.loads(done.stdout)["files"][0]["flows"][0]["limits"]["receiver"] > 0.9
 
 
 def test_a_capture_with_losses_shows_them_and_no_rate(perigee: Perigee, tmp_path: Path) -> None:
