@@ -208,6 +208,18 @@ def test_logs_of_other_systems_and_languages(tmp_path: Path, name: str) -> None:
     assert run.damage == ()
 
 
+@pytest.mark.parametrize(("words", "seen"), [(GERMAN, "602ms"), (SPANISH, "<1m")])
+def test_counts_of_windows_that_break_before_the_share_are_read(tmp_path: Path, words: str, seen: str) -> None:
+    content = (
+        windows(words, "33 %")
+        .replace(b" (33", b"\r\n    (33")
+        .replace(b"=602ms", f"={seen}".replace("=<", "<").encode())
+    )
+    (run,) = runs_of(tmp_path / "log", content)
+    matches(row_of(run), {"sent_packets": 3, "lost_packets": 1, "rtt_min_ms": 0.5 if "<" in seen else 600.0})
+    assert not any("without a summary" in note or "not understood" in note for note in run.notes)
+
+
 def test_a_line_around_json_is_a_note_and_nan_is_unknown(tmp_path: Path) -> None:
     assert any("iperf3: error - unable to send" in note for note in runs_of(DATA / "text-after.json")[0].notes)
     assert any("warning: Ignoring nonsense" in note for note in runs_of(DATA / "text-before.json")[0].notes)

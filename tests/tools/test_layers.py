@@ -35,6 +35,7 @@ ROOMS = (
     "campaigns",
     "report",
     "api",
+    "advice",
     "laboratory",
     "commands",
 )

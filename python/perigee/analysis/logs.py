@@ -6,11 +6,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from perigee.analysis import autorate, dish, flent, fping, iperf3, iperf3_text, irtt, ookla, sockets, system_ping
+from perigee.analysis import (
+    autorate,
+    dish,
+    flent,
+    fping,
+    iperf3,
+    iperf3_text,
+    irtt,
+    ookla,
+    ping_lines,
+    sockets,
+    system_ping,
+)
 from perigee.analysis.log import Entry, Log, Pings
 from perigee.analysis.source import Source
 from perigee.errors import InputError
@@ -65,14 +77,18 @@ def read(path: Path) -> list[Log]:
 
 
 def pings_of(path: Path) -> tuple[Log, Pings]:
-    """Return the first log of a file that has pings, and these.
+    """Return the log of a file that has most answered pings, and these; its notes say so where others have some.
 
     Raises:
         InputError: there are none, or it cannot be read.
     """
-    for log in read(path):
-        if log.pings is not None:
-            return log, log.pings
+    found = [(log, log.pings) for log in read(path) if log.pings is not None]
+    if len(found) > 1:
+        log, pings = max(found, key=lambda one: sum(rtt is not None for _, rtt in one[1].entries()))
+        left = f"of {len(found)} measurements that with most answers is taken; give the others in files of their own"
+        return replace(log, notes=(*log.notes, left)), pings
+    if found:
+        return found[0]
     raise InputError(f"{path}: holds no pings; give a log of `ping`, fping, irtt or `perigee ping`")
 
 
@@ -105,7 +121,7 @@ def _has(*names: bytes) -> Callable[[bytes], bool]:
 
 _FORMATS = (
     Format("ping", lambda head: head.startswith(b"# perigee ping:"), _own),
-    Format("ping", system_ping.is_of_system, system_ping.read),
+    Format("ping", ping_lines.is_of_system, system_ping.read),
     Format("ping", fping.is_of_fping, fping.read),
     Format("log", autorate.is_of_autorate, autorate.read),
     Format("log", dish.is_of_dish, dish.read),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Logs of the system's `ping`: of Linux (iputils), macOS and the BSDs, BusyBox and Windows, in the languages of each.
 
-A log is read twice: first what it holds (`survey`), then ping by ping (`entries`), in constant memory. Numbers begin
+A log is read twice: first what it holds (`survey`), then ping by ping (`entries`), in constant memory. Answers name
+the host that they come from, and the pings to each host are a measurement, however their lines are mixed. Numbers begin
 at 1 with iputils and at 0 elsewhere, so that what was lost before the first answer is known; lines of Windows have no
 numbers, and each is the next ping. What was lost behind the last answer is known from the summary, and where there is
 a line for each ping. Without `-D` lines have no times: pings are as far apart as the summary's time says, or else a
@@ -10,53 +11,15 @@ second.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from perigee.analysis.log import Entry, Log, Pings
+from perigee.analysis.ping_lines import BSD, BUSYBOX, NUMBERS, Head, Line, Summary, System, Title, read_lines
 from perigee.analysis.source import Source
 from perigee.errors import InputError
-
-
-@dataclass(frozen=True)
-class System:
-    """A program `ping`.
-
-    Attributes:
-        name: its name, for people.
-        first: the number of its first ping; none: its lines have no numbers.
-    """
-
-    name: str
-    first: int | None
-
-
-LINUX = System("ping of Linux (iputils)", 1)
-BSD = System("ping of macOS or a BSD", 0)
-BUSYBOX = System("ping of BusyBox", 0)
-WINDOWS = {
-    "pinging": System("ping of Windows", None),
-    "ping wird": System("ping of Windows (German)", None),
-    "envoi d": System("ping of Windows (French)", None),
-    "haciendo": System("ping of Windows (Spanish)", None),
-}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The summary that `ping` prints at its end.
-
-    Attributes:
-        sent: packets transmitted.
-        received: answers, duplicates not counted.
-        length_s: from the first to the last; none: not said.
-    """
-
-    sent: int
-    received: int
-    length_s: float | None
 
 
 @dataclass
@@ -73,6 +36,7 @@ class Session:
         late: round trips (ms) of answers that came behind that of a later ping, by number.
         times: numbers and times of the first and the last line with a time.
         behind: lines about pings that stand behind the summary.
+        repeated: answers of a number that was answered before.
     """
 
     system: System | None = None
@@ -84,7 +48,8 @@ class Session:
     late: dict[int, float] = field(default_factory=dict)
     times: list[tuple[int, float]] = field(default_factory=list)
     behind: int = 0
-    first: int | None = None
+    repeated: int = 0
+    numbers: _Numbers = field(default_factory=lambda: _Numbers())
     _missing: set[int] = field(default_factory=set)
 
     @property
@@ -116,13 +81,11 @@ class Session:
         known = self.measured_interval_s
         return _DEFAULT_S if known is None else known
 
-    def take(self, line: _Line) -> None:
+    def take(self, line: Line) -> None:
         """Take what a line says."""
-        if self.first is None and line.seq is not None:
-            # Without the head nobody knows what came before the first line.
-            known = None if self.system is None else self.system.first
-            self.first = line.seq if known is None else known
-        number = line.number_behind(self.sent, self.first or 0)
+        if self.numbers.first is None and self.system is not None:
+            self.numbers.first = self.system.first
+        number = self.numbers.of(line)
         self.behind += self.summary is not None
         if line.at_s is not None:
             self.is_timed = True
@@ -136,106 +99,179 @@ class Session:
             self._missing.discard(number)
             self.late[number] = line.rtt_ms
             self.answered += 1
+        else:
+            self.repeated += line.rtt_ms is not None
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A line about one ping; without a round trip: there is no answer yet; without a number: it is the next one."""
+@dataclass
+class _Numbers:
+    """The numbers of the pings of a call from 1 on; lines have 16 bits of them.
 
-    seq: int | None
-    rtt_ms: float | None
-    at_s: float | None
-    is_busybox: bool = False
-
-    def number_behind(self, last: int, first: int) -> int:
-        """Return the number of the ping from 1, of which a line has 16 bits: the one nearest to the last."""
-        if self.seq is None:
-            return last + 1
-        if not last:
-            return (self.seq - first) % 65536 + 1
-        ahead = (self.seq - first + 1 - last) % 65536
-        return last + ahead - (65536 if ahead > _LARGEST_GAP else 0)
-
-
-def is_of_system(head: bytes) -> bool:
-    """Whether a file begins as the system's `ping` prints.
-
-    Examples:
-        >>> is_of_system(b"PING example.org (192.0.2.1) 56(84) bytes of data.")
-        True
+    Attributes:
+        first: as the program counts; none: nobody knows what came before the first line.
+        last: the largest so far.
+        leaps: times that more were missing than the half of 16 bits.
     """
-    return _HEAD.search(head) is not None or _WINDOWS_HEAD.search(head) is not None
+
+    first: int | None = None
+    last: int = 0
+    leaps: int = 0
+    _is_from_first: bool = False
+    _began_s: float | None = None
+
+    def of(self, line: Line) -> int:
+        """Return the number of the ping of a line: the nearest to the last, unless it cannot be so late."""
+        if line.seq is None:
+            self.last += 1
+            return self.last
+        self._is_from_first |= self.first is not None and not self.last
+        self.first = line.seq if self.first is None else self.first
+        self._began_s = line.at_s if self._began_s is None else self._began_s
+        if not self.last:
+            self.last = (line.seq - self.first) % NUMBERS + 1
+            return self.last
+        ahead = (line.seq - self.first + 1 - self.last) % NUMBERS
+        if ahead > _LARGEST_GAP and not self._is_too_late(line, NUMBERS - ahead):
+            return self.last + ahead - NUMBERS
+        self.leaps += ahead > _LARGEST_GAP
+        self.last += ahead
+        return self.last
+
+    def _is_too_late(self, line: Line, behind: int) -> bool:
+        """Whether a line cannot be about the ping of so many before: the round trip is too short, or there was none."""
+        if behind <= _ALWAYS_LATE:
+            return False
+        interval_s = _SHORTEST_S
+        if line.at_s is not None and self._began_s is not None:
+            interval_s = max((line.at_s - self._began_s) / (self.last + NUMBERS - behind), _SHORTEST_S)
+        return (behind >= self.last and self._is_from_first) or (line.rtt_ms or 0.0) < 500 * behind * interval_s
 
 
 def read(path: Path) -> list[Log]:
-    """Read a log; all calls of `ping` in it are one measurement.
+    """Read a log; all calls of `ping` to a host in it are one measurement.
 
     Raises:
         InputError: the log is damaged.
     """
     source = Source(path)
-    sessions, unread = survey(source)
+    found = survey(source)
+    damage = list(source.damage)
+    if found.unread:
+        more = f", and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
+        damage.append(f"line {found.unread[0]} is not understood{more}")
+    common = list(damage)
+    if len(found.sessions) > 1:
+        common.append(f"the log holds pings to {len(found.sessions)} hosts, each a measurement")
+    if found.unnamed:
+        common.append(
+            f"{found.unnamed} lines of pings without an answer name no host among mixed ones, and are left out"
+        )
+    return [_log(source, host, found, common, damage) for host in found.sessions]
+
+
+def _log(source: Source, host: bytes, found: Survey, common: list[str], damage: list[str]) -> Log:
+    sessions = found.sessions[host]
     known = [one.system for one in sessions if one.system is not None]
     pings = Pings(
-        lambda: entries(source, sessions), told(sessions), sessions[0].interval_s, sessions[0].size,
+        partial(entries, source, host, found), told(sessions), sessions[0].interval_s, sessions[0].size,
         sessions[0].measured_interval_s is not None,
     )  # fmt: skip
-    damage = list(source.damage)
-    if unread:
-        more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
-        damage.append(f"line {unread[0]} is not understood{more}")
+    which = [f"these are the pings to {host.decode(errors='replace')}"] if len(found.sessions) > 1 else []
     system = known[0].name if known else "ping"
-    return [Log(system, pings=pings, notes=(*damage, *notes(sessions)), damage=tuple(damage))]
+    return Log(system, pings=pings, notes=(*common, *which, *notes(sessions)), damage=tuple(damage))
 
 
-def survey(source: Source) -> tuple[list[Session], list[int]]:
-    """Return the calls of `ping` that a log holds, in order, and the numbers of lines that say nothing known.
+@dataclass
+class Survey:
+    """A log at a glance.
+
+    Attributes:
+        sessions: calls of `ping` to each host, in order.
+        unread: numbers of lines that say nothing known.
+        unnamed: lines of pings without an answer that may be of several hosts.
+        is_mixed: whether lines about different hosts alternate.
+    """
+
+    sessions: dict[bytes, list[Session]] = field(default_factory=dict)
+    unread: list[int] = field(default_factory=list)
+    unnamed: int = 0
+    is_mixed: bool = False
+
+
+def survey(source: Source) -> Survey:
+    """Return what a log holds.
 
     Raises:
         InputError: the log is damaged.
     """
-    sessions = [Session()]
-    unread: list[int] = []
-    for place, found in _read(source):
-        if isinstance(found, Summary):
-            if sessions[-1].summary is not None:
-                sessions.append(Session())
-            sessions[-1].summary = found
-        elif isinstance(found, _Head):
-            if sessions[-1].system or sessions[-1].sent or sessions[-1].summary:
-                sessions.append(Session())
-            sessions[-1].system, sessions[-1].size = found.system, found.size
-        elif isinstance(found, _Line):
-            if found.is_busybox and sessions[-1].system is BSD:
-                sessions[-1].system = BUSYBOX
-            sessions[-1].take(found)
-        elif not found and len(unread) < _MOST_UNREAD:
-            unread.append(place)
-    return sessions, unread
+    hosts = _Hosts()
+    found = _surveyed(source, hosts)
+    return _surveyed(source, _Hosts(is_mixed=True)) if hosts.is_mixed else found
 
 
-def entries(source: Source, sessions: Sequence[Session]) -> Iterator[Entry]:
-    """Yield the pings of a log, each once, in their order; instants are those of the answers.
+def _surveyed(source: Source, hosts: _Hosts) -> Survey:
+    """Return what a log holds; whether the hosts are mixed is known behind its end."""
+    survey = Survey(is_mixed=hosts.is_mixed)
+    for place, found in read_lines(source):
+        if isinstance(found, bool):
+            if not found and len(survey.unread) < _MOST_UNREAD:
+                survey.unread.append(place)
+        elif (host := hosts.of(found)) is None:
+            survey.unnamed += 1
+        elif len(survey.sessions) >= _MOST_HOSTS and host not in survey.sessions:
+            raise InputError(
+                f"{source.path}:{place}: answers of more than {_MOST_HOSTS} hosts; give a log of fewer, or use fping"
+            )
+        elif not isinstance(found, Title):
+            _take(survey.sessions.setdefault(host, [Session()]), found)
+    # A head alone, with its answers under another name, is no measurement.
+    whole = {host: own for host, own in survey.sessions.items() if any(one.sent or one.summary for one in own)}
+    survey.sessions = whole or survey.sessions or {b"": [Session()]}
+    return survey
+
+
+def _take(sessions: list[Session], found: Head | Line | Summary) -> None:
+    """Take a line about the host of these calls."""
+    if isinstance(found, Summary):
+        if sessions[-1].summary is not None:
+            sessions.append(Session())
+        sessions[-1].summary = found
+    elif isinstance(found, Head):
+        if sessions[-1].system or sessions[-1].sent or sessions[-1].summary:
+            sessions.append(Session())
+        sessions[-1].system, sessions[-1].size = found.system, found.size
+    else:
+        if found.is_busybox and sessions[-1].system is BSD:
+            sessions[-1].system = BUSYBOX
+        sessions[-1].take(found)
+
+
+def entries(source: Source, host: bytes, survey: Survey) -> Iterator[Entry]:
+    """Yield the pings to a host, each once, in their order; instants are those of the answers.
 
     Args:
         source: the log.
-        sessions: as `survey` gives them.
+        host: one of its hosts.
+        survey: as `survey` gives it.
 
     Raises:
         InputError: the log is damaged.
     """
+    sessions, hosts = survey.sessions[host], _Hosts(is_mixed=survey.is_mixed)
     last_s = 0.0
     place, state = 0, _State(sessions[0], last_s)
     ended = begun = False
-    for _, found in _read(source):
-        begins = isinstance(found, _Head) and (begun or state.sent or ended)
+    for _, found in read_lines(source):
+        if isinstance(found, bool) or hosts.of(found) != host:
+            continue
+        begins = isinstance(found, Head) and (begun or state.sent or ended)
         if begins or (isinstance(found, Summary) and ended):
             yield from state.end()
             place, last_s = place + 1, state.at_s
             state, ended, begun = _State(sessions[place], last_s), False, False
         ended |= isinstance(found, Summary)
-        begun |= isinstance(found, _Head)
-        if isinstance(found, _Line):
+        begun |= isinstance(found, Head)
+        if isinstance(found, Line):
             yield from state.take(found)
     yield from state.end()
 
@@ -276,6 +312,13 @@ def _notes_on(session: Session) -> Iterator[str]:
         yield f"{session.behind} lines stand behind the summary of `ping`, so that the log is out of order"
     if session.late and session.system is not None:
         yield f"{len(session.late)} answers stand behind that of a later ping"
+    if session.repeated:
+        yield f"{session.repeated} answers have a number that was answered before, or none of this call: left out"
+    if session.numbers.leaps:
+        yield (
+            f"gaps of more than {_LARGEST_GAP} pings: {session.numbers.leaps}; numbers have 16 bits, so that "
+            f"{NUMBERS} more may be missing in each, or the number behind it is damaged"
+        )
     if told and not session.is_of_one_mind:
         yield (
             f"the summary of `ping` says {told.sent} sent and {told.received} received, its lines {session.sent} and "
@@ -298,9 +341,10 @@ class _State:
         first = session.times[0] if session.times else (0, before_s)
         self.at_s = first[1] - first[0] * session.interval_s
         self.sent = 0
+        self._numbers = _Numbers(None if session.system is None else session.system.first)
 
-    def take(self, line: _Line) -> Iterator[Entry]:
-        number = line.number_behind(self.sent, self._session.first or 0)
+    def take(self, line: Line) -> Iterator[Entry]:
+        number = self._numbers.of(line)
         if number <= self.sent:
             return
         ahead = number - self.sent
@@ -317,106 +361,55 @@ class _State:
         self.sent += self._session.unseen
 
 
-@dataclass(frozen=True)
-class _Head:
-    """The line with which a call begins."""
+@dataclass
+class _Hosts:
+    """Hosts of a log, by the name that a call gave each, and which of them a line is about.
 
-    system: System
-    size: int | None
+    Attributes:
+        is_mixed: whether a line is about another host than that before it, without a head between them.
+    """
 
+    is_mixed: bool = False
+    _now: bytes = b""
+    _names: dict[bytes, bytes] = field(default_factory=dict)
+    _answered: set[bytes] = field(default_factory=set)
+    _known_mixed: bool = field(init=False)
 
-def _read(source: Source) -> Iterator[tuple[int, _Head | _Line | Summary | bool]]:
-    """Yield number and meaning of each line: of others, whether it is one that `ping` prints."""
-    is_windows = False
-    for place, line in enumerate(source.lines(), 1):
-        if not is_windows and (found := _ANSWER.match(line)):
-            yield place, _line(found, source.path, place)
-        elif found := _WINDOWS_HEAD.match(line):
-            is_windows = True
-            yield place, _Head(_windows(found[1]), _size(found[2]))
-        elif found := _HEAD.match(line):
-            is_windows = False
-            yield place, _Head(BSD if b"): " in line or b"-->" in line else LINUX, _size(found[1] or found[2]))
-        elif is_windows:
-            yield place, _of_windows(line, source.path, place)
-        elif found := _unanswered(line):
-            yield place, _line(found, source.path, place)
-        elif found := _SUMMARY.search(line):
-            yield place, _summary(found[1], found[2], found[3])
-        else:
-            yield place, _OTHERS.search(line) is not None
+    def __post_init__(self) -> None:
+        self._known_mixed = self.is_mixed
 
+    def of(self, found: Head | Line | Title | Summary) -> bytes | None:
+        """Return the host of a line; none: it names none, and may be of several."""
+        if isinstance(found, Head):
+            self._now = found.name
+            self._names |= {found.name: found.name, found.address: found.name}
+        elif isinstance(found, Title):
+            self._go_to(next((self._names[word] for word in found.words if word in self._names), self._now))
+        elif isinstance(found, Line) and found.host is not None:
+            if found.host not in self._names:
+                # A host may answer from another address than it was asked at.
+                adopted = self._now if self._now and self._now not in self._answered else found.host
+                self._names[found.host] = adopted
+                self._now = adopted
+            self._go_to(self._names[found.host])
+            self._answered.add(self._now)
+        elif isinstance(found, Line) and self._known_mixed and found.seq is not None:
+            return None
+        return self._now
 
-def _unanswered(line: bytes) -> re.Match[bytes] | None:
-    """Return what a line says of a ping without an answer; none of half the line of an answer."""
-    return None if b"ttl=" in line or not line.endswith(b"\n") else _NO_ANSWER.match(line)
-
-
-def _of_windows(line: bytes, path: Path, place: int) -> _Line | Summary | bool:
-    if found := _WINDOWS_SUMMARY.search(line):
-        return _summary(found[1], found[2], None)
-    if found := _WINDOWS_ANSWER.search(line):
-        # Windows counts whole ms, and those below the first as one.
-        answer = _line(found, path, place)
-        return _Line(None, answer.rtt_ms if found["exact"] == b"=" else _BELOW_MS, None)
-    if _WINDOWS_NO_ANSWER.search(line):
-        return _Line(None, None, None)
-    return _WINDOWS_OTHERS.search(line) is not None
+    def _go_to(self, host: bytes) -> None:
+        self.is_mixed |= host != self._now
+        self._now = host
 
 
-def _windows(said: bytes) -> System:
-    word = said.decode(errors="replace").lower()
-    return next(system for begin, system in WINDOWS.items() if word.startswith(begin))
-
-
-def _size(said: bytes | None) -> int | None:
-    return int(said) if said and len(said) <= _MOST_DIGITS else None
-
-
-def _summary(sent: bytes, received: bytes, ms: bytes | None) -> Summary | bool:
-    counts = int(sent), int(received)
-    return Summary(*counts, None if ms is None else int(ms) / 1000) if counts[1] <= counts[0] else False
-
-
-def _line(found: re.Match[bytes], path: Path, place: int) -> _Line:
-    said = {name: text for name, text in found.groupdict().items() if name in ("seq", "ms", "at")}
-    if wrong := [text for text in said.values() if text is not None and not _NUMBER.fullmatch(text)]:
-        raise InputError(f"{path}:{place}: not a number of a ping: {wrong[0][:40].decode()}; remove the line")
-    seq, rtt, at = said.get("seq"), said.get("ms"), said.get("at")
-    return _Line(
-        None if seq is None else int(seq) % 65536,
-        None if rtt is None else float(rtt),
-        None if at is None else float(at),
-        is_busybox=b"icmp_seq" not in found[0] and seq is not None,
-    )
-
-
-_HEAD = re.compile(rb"^PING6?\s?\S+ .*?(?:\b([0-9]+)\([0-9]+\) |\b([0-9]+) data bytes)|^PING6\(.*-->", re.MULTILINE)
-_WINDOWS_HEAD = re.compile(
-    rb"^\s*(Pinging|Ping wird|Envoi d|Haciendo ping)\b.*?([0-9]+) (?:bytes|octets)\b.*:", re.MULTILINE | re.IGNORECASE
-)
-_TIME = rb"(?:\[(?P<at>[0-9.]+)\] )?.*?"
-_ANSWER = re.compile(_TIME + rb"\b(?:icmp_)?seq=(?P<seq>[0-9]+)\b.*=(?P<ms>[0-9.]+) ms")
-_NO_ANSWER = re.compile(_TIME + rb"\bicmp_seq[= ](?P<seq>[0-9]+)\b")
-_SUMMARY = re.compile(rb"^([0-9]{1,12}) [^0-9,]+, ([0-9]{1,12}) [^0-9,]+,.*[0-9]%[^%,]*(?:, \D+ ([0-9]{1,15})ms)?")
-_OTHERS = re.compile(rb"^\s*$|^-+ |^(?:rtt|round-trip) |^\^C|pipe [0-9]+$|^ping6?: ")
-_WINDOWS_ANSWER = re.compile(rb"(?:time|zeit|temps|tiempo) ?(?P<exact>[=<]) ?(?P<ms>[0-9]+) ?ms", re.IGNORECASE)
-_WINDOWS_NO_ANSWER = re.compile(
-    rb"timed out|berschreitung|lai d.attente|agotado|unreachable|erreichbar|inaccess|injoignable|inaccesible"
-    rb"|failure|fehler|chec |rror |expired|abgelaufen|expir",
-    re.IGNORECASE,
-)
-_WINDOWS_SUMMARY = re.compile(rb"= ([0-9]{1,12}), [^=]{1,40}= ([0-9]{1,12}), [^=]{1,40}= [0-9]{1,12} *\(")
-_WINDOWS_OTHERS = re.compile(
-    rb"^\s*$|statisti|stad.{1,2}sticas|minim|m.{1,2}nim|control-c|strg|\([0-9]+%", re.IGNORECASE
-)
-_NUMBER = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,9})?")
+_MOST_HOSTS = 64
 _LARGEST_GAP = 32768
+_ALWAYS_LATE = 1024
+"""An answer of so many pings before is taken as late, whatever its round trip says."""
+_SHORTEST_S = 0.002
+"""The shortest interval that iputils lets a user have."""
 _A_PAIR = 2
 _DEFAULT_S = 1.0
-_BELOW_MS = 0.5
-"""Taken for a round trip of less than 1 ms."""
-_MOST_DIGITS = 6
 _MOST_UNREAD = 1000
 _MOST_MISSING = 1_000_000
 """Lost pings whose answers may still come; those of a longer darkness are taken as lost at once."""

@@ -10,11 +10,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from perigee.analysis.limited import limited
 from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
 from perigee.numbers import number
 from perigee.report.sections.periods import of_series
-from perigee.statistics import limits
 from perigee.store.small_flows import and_small, is_small
 
 MOST_SHOWN = 12
@@ -48,7 +48,7 @@ def show(analysis: Analysis) -> None:
         table.add_row(and_small(small.height), "", carried, *[""] * 7)
     out_console.print(table)
     for row in largest.head(MOST_EXPLAINED).iter_rows(named=True):
-        if said := _limited(analysis, row):
+        if said := limited(analysis, row).sentence:
             out_console.print(f"{row['flow']}: {said}", highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
@@ -64,22 +64,15 @@ def as_json(analysis: Analysis) -> str:
             flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
         files.append(
             {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
-             "flows": flows.to_dicts()}
+             "flows": [row | _limits(analysis, row) for row in flows.to_dicts()]}
         )  # fmt: skip
     return json.dumps({"name": analysis.study, "files": files}, indent=1)
 
 
-def _limited(analysis: Analysis, row: dict[str, object]) -> str:
-    """Return what limited a flow of a capture, and of which kind its losses were; empty of other files."""
-    own = (pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])
-    rounds, losses, seen = (analysis.table(name).filter(own) for name in ("rounds", "losses", "connections"))
-    losses = losses.filter(pl.col("how") != "matched").sort("t_s")
-    if rounds.is_empty():
-        return ""
-    found = limits.of_rounds(row, seen.row(0, named=True), rounds, losses)
-    kind = limits.kind_of_losses(losses)
-    lost = f" Its losses came {limits.KINDS_OF_LOSSES[kind]}." if kind else ""
-    return f"{limits.sentence(limits.shares(found))}{lost}"
+def _limits(analysis: Analysis, row: dict[str, object]) -> dict[str, object]:
+    """Return the share of a flow's time by what limited it, and the kind of its losses; null where it is unknown."""
+    found = limited(analysis, row)
+    return {"limits": dict(found.shares) or None, "kind_of_losses": found.losses or None}
 
 
 def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:

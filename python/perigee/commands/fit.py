@@ -119,6 +119,7 @@ def command(given: FitOptions) -> None:
     from perigee.fitting.check import check
     from perigee.fitting.fit import fit as fit_to
     from perigee.fitting.intervals import intervals
+    from perigee.fitting.sources import measured_by
     from perigee.statistics.estimates import percent
 
     title = given.name or given.out.stem
@@ -133,7 +134,11 @@ def command(given: FitOptions) -> None:
         say_profile(given.out)
         return
     campaign = _campaign(given)
-    known = _of_files(given) if campaign is None else _of_campaign(given, campaign)
+    known = (
+        measured_by(given.files or (), given.ping, given.probe or (), given.capture or (), given.load or ())
+        if campaign is None
+        else _of_campaign(given, campaign)
+    )
     measured = replace(
         known,
         down_bps=None if given.down is None else bits_per_second("--down", given.down),
@@ -164,35 +169,6 @@ def _campaign(given: FitOptions) -> Path | None:
     if folders and len(given.files or ()) > 1:
         raise InputError(f"{folders[0]}: a campaign is fitted alone, and {len(given.files or ()) - 1} more are given")
     return folders[0] if folders else None
-
-
-def _of_files(given: FitOptions) -> Measured:
-    """Read logs and captures, each by what it is."""
-    from perigee.analysis.logs import read as read_logs
-    from perigee.analysis.recordings import LOGS, kind_of
-    from perigee.engines.live.under_load import read as read_load
-    from perigee.fitting.captured import ceilings, transfers_of
-    from perigee.fitting.fit import Measured, one_way
-    from perigee.fitting.series import longest, read_pings
-    from perigee.measuring.probe import read_log
-
-    files = {path: kind_of(path) for path in given.files or ()}
-    logs = {path: read_logs(path) for path, kind in files.items() if kind in LOGS}
-    pinged = [path for path, own in logs.items() if any(log.pings for log in own)]
-    pings = [read_pings(path) for path in ([given.ping] if given.ping else []) + pinged]
-    if given.ping is not None:
-        logs[given.ping] = read_logs(given.ping)
-    carried = [
-        path for path, kind in files.items() if kind == "capture" or any(log.flows for log in logs.get(path, ()))
-    ]
-    probes = [*(given.probe or ()), *(path for path, kind in files.items() if kind == "probe")]
-    return Measured(
-        pings=longest(pings),
-        steps=[step for log in probes for step in read_log(log)],
-        captured=(ceilings(given.capture) if given.capture else []) + (transfers_of(carried) if carried else []),
-        loads={folder.name: read_load(folder) for folder in given.load or ()},
-        one_way=one_way(logs),
-    )
 
 
 def _refuse_beside(given: FitOptions) -> None:

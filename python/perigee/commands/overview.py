@@ -49,6 +49,7 @@ GROUPS = {
         "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
         "rrul": "Measure latency under load of a real path, as a page; compare one evening with another.",
         "fit": "Fit a link profile to measurements of a real path.",
+        "advise": "Say which settings gain over a path, and by which commands they are set and undone.",
     },
     "Your algorithm": {
         "cc": "Congestion controls: list them, show their parameters, check your own, load them into the kernel.",

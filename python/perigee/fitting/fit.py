@@ -240,7 +240,9 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured)
         )
         return Value(profile.size(max(size, _LEAST_QUEUE)), (what,))
     if queue is None:
-        why = "nothing filled it" if rate is not None else f"no probe or captured transfer went {way}"
+        why = (
+            "nothing filled it" if rate is not None or seen is not None else f"no probe or captured transfer went {way}"
+        )
         return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
     how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
     front = queue.kind is not None and queue.kind.name == "drop-front"

@@ -141,7 +141,7 @@ def of_series(row: Mapping[str, Any], seen: Mapping[str, Any], series: pl.DataFr
 
 
 def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str, float]:
-    """Return shares with those that the sender itself counted: the receiver's window and the application.
+    """Return shares with those that the sender itself counted: the receiver's window, the application, its own buffer.
 
     Args:
         found: shares of a series, which guesses them.
@@ -151,6 +151,8 @@ def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str,
         >>> row = {"duration_s": 10.0, "rwnd_limited_s": 4.0, "app_limited_s": 0.0}
         >>> with_sender({"queue": 0.5, "application": 0.5}, row)
         {'receiver': 0.4, 'queue': 0.6}
+        >>> with_sender({"queue": 1.0}, {"duration_s": 10.0, "sndbuf_limited_s": 7.5})
+        {'queue': 0.25, 'window': 0.75}
     """
     names = {"application": "app_limited_s", "receiver": "rwnd_limited_s"}
     counted = {
@@ -158,6 +160,9 @@ def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str,
         for cause, name in names.items()
         if row.get(name) is not None
     }
+    buffer = (row.get("sndbuf_limited_s") or 0.0) / (row["duration_s"] or 1.0)
+    if buffer > found.get("window", 0.0):
+        counted["window"] = buffer
     rest = {cause: share for cause, share in found.items() if cause not in counted}
     scale = max(1 - sum(counted.values()), 0.0) / (sum(rest.values()) or 1.0)
     merged = counted | {cause: scale * share for cause, share in rest.items()}

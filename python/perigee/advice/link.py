@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The link that advice is for, and what is known of the hosts at its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from perigee.analysis.limited import limited
+from perigee.analysis.recordings import LOGS, Options, analyze, kind_of
+from perigee.api.profiles import Profile
+from perigee.fitting.captured import Ceiling
+from perigee.fitting.fit import Measured, fit
+from perigee.fitting.intervals import intervals
+from perigee.fitting.profile import Fitted, Value, share
+from perigee.fitting.profile import rate as rate_of
+from perigee.fitting.sources import measured_by
+from perigee.numbers import number
+from perigee.places import find_profile
+from perigee.statistics import limits
+from perigee.statistics.estimates import percent
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Settings of the hosts today.
+
+    Attributes:
+        cc: the sender's congestion control.
+        receive_bytes: the receiver's largest buffer.
+        send_bytes: the sender's largest buffer.
+    """
+
+    cc: str = "cubic"
+    receive_bytes: int = 33_554_432
+    send_bytes: int = 4_194_304
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as a study takes it.
+
+    Attributes:
+        name: what to call it.
+        profile: the value of `profile` in a study; of a fitted link its file beside the study.
+        fitted: the text of that file; empty of a profile by name.
+        rate_mbps: mean rate towards the user.
+        rtt_ms: mean round trip without load.
+        limited: what limited the largest captured download; empty where nobody measured one.
+        is_split: whether a proxy answered the handshake of a measured flow.
+        carried_mbps: goodput of the largest download in captures; None without one.
+        known: intervals of what was measured, a sentence each.
+        assumed: what is not known, and what is taken for it.
+        is_guess: whether the rate towards the user is not measured.
+    """
+
+    name: str
+    profile: str
+    fitted: str
+    rate_mbps: float
+    rtt_ms: float
+    limited: str = ""
+    is_split: bool = False
+    carried_mbps: float | None = None
+    known: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    is_guess: bool = False
+
+    @property
+    def product_bytes(self) -> float:
+        """Bandwidth-delay product."""
+        return self.rate_mbps * 1e6 / 8 * self.rtt_ms / 1e3
+
+
+def of_profile(name: str) -> Link:
+    """Return the link of a profile.
+
+    Raises:
+        InputError: there is none, or it is wrong.
+    """
+    file = find_profile(name)
+    profile = Profile(file)
+    value = str(file.path.resolve()) if "/" in name or name.endswith(".toml") else name
+    held = f"the link is the profile {profile.name}, whose limits `perigee profiles {name}` shows"
+    return _sampled(Link(profile.name, value, "", 0.0, 0.0, assumed=(held,)), profile)
+
+
+def of_files(
+    files: Sequence[Path], folder: Path, hosts: Hosts, down_bps: int | None = None, up_bps: int | None = None
+) -> tuple[Link, Hosts]:
+    """Fit a link to logs and captures, and see what they say of the hosts.
+
+    Args:
+        files: any that `perigee analyze` reads.
+        folder: where the profile is written, `link.toml`.
+        hosts: the settings of the hosts, as far as they are known from elsewhere.
+        down_bps: rate towards the user, where it is known.
+        up_bps: likewise.
+
+    Raises:
+        InputError: a file cannot be read, or they say too little.
+    """
+    link = Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0)
+    link, hosts, seen = _with_flows(link, hosts, files)
+    measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
+    fitted = _fitted(measured, seen)
+    path = folder / "link.toml"
+    path.write_text(fitted.text, encoding="utf-8")
+    link = replace(
+        link,
+        fitted=fitted.text,
+        known=tuple(f"{percent(_LEVEL)} interval of {one.sentence}" for one in intervals(measured, _LEVEL)),
+        assumed=(*link.assumed, *fitted.unknown, *fitted.defaults),
+        is_guess=not fitted.down.rate.measured,
+    )
+    return _sampled(link, Profile(find_profile(str(path)))), hosts
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The largest download in captures: what limited it, and the share of its packets that was sent again."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    again: float = 0.0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether losses that no queue explains limited it for most of the time."""
+        return self.shares.get("loss", 0.0) >= _MOST_OF_TIME
+
+    def filled(self, transfer: Ceiling) -> bool:
+        """Return whether it was the path's rate that held a transfer; where nothing is known, it is taken for so."""
+        if self.shares:
+            return self.shares.get("queue", 0.0) + self.shares.get("policer", 0.0) >= _MOST_OF_TIME
+        if transfer.grown_ms is None or transfer.least_ms is None:
+            return True
+        return transfer.grown_ms >= max(limits.RAISED_SHARE * transfer.least_ms, limits.RAISED_MS)
+
+
+def _fitted(measured: Measured, seen: _Seen) -> Fitted:
+    """Fit a link; a transfer that no queue of the path held says only that the rate is above its own.
+
+    Where nothing else measured the rate, several times as much is taken, as a guess; where there are no pings, the
+    packets that a download held by losses sent again are taken for those that the path lost.
+    """
+    fastest = next((one for one in measured.captured if one.way == "down"), None)
+    if fastest is None or measured.steps:
+        return fit("link", measured)
+    is_filled = seen.filled(fastest)
+    captured = [one if is_filled or one.way == "up" else replace(one, grown_ms=None) for one in measured.captured]
+    fitted = fit("link", replace(measured, captured=captured))
+    down = fitted.down
+    if not is_filled and measured.down_bps is None:
+        why = (
+            f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries "
+            f"more; {_TIMES} times that is taken: give the rate with --down."
+        )
+        down = replace(down, rate=Value(rate_of(_TIMES * fastest.bps), (why,), measured=False))
+    if seen.is_lossy and seen.again and measured.pings is None:
+        why = f"{fastest.file}: the share that was sent again, taken for lost at random."
+        down = replace(down, loss=Value(share(seen.again), (why,), measured=False))
+    return replace(fitted, down=down)
+
+
+def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts, _Seen]:
+    """Add what captures say: the limit of the largest download, a proxy, and the receiver's window that was full."""
+    captures = [file for file in files if kind_of(file) not in (*LOGS, "probe")]
+    analysis = analyze(captures, Options()) if captures else None
+    if analysis is None:
+        return link, hosts, _Seen()
+    seen = analysis.table("connections")
+    link = replace(link, is_split=any(limits.is_split(row) for row in seen.iter_rows(named=True)))
+    is_up = (pl.col("from_node") == "client") | pl.col("flow").is_in(
+        seen.filter(pl.col("opened_by") == "from")["flow"].implode()
+    )
+    flows = analysis.table("flows").filter(~is_up).sort("received_bytes", descending=True)
+    if flows.is_empty():
+        return link, hosts, _Seen()
+    row = flows.row(0, named=True)
+    found = limited(analysis, row)
+    link = replace(link, limited=found.sentence, carried_mbps=row["goodput_mbps"])
+    largest = _Seen(found.shares, (row["retransmitted_packets"] or 0) / max(row["sent_packets"] or 0, 1))
+    window = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))[
+        "receive_window_max_bytes"
+    ].max()
+    if found.shares.get("receiver", 0.0) < limits.LEAST_SHARE or not isinstance(window, int):
+        return link, hosts, largest
+    buffer = round(window * _MEMORY_OF_SEGMENT / _SEGMENT)
+    said = (
+        f"the receiver's window was full at {window} bytes: its largest buffer is taken for {buffer} bytes, "
+        "as Linux divides it"
+    )
+    return replace(link, assumed=(*link.assumed, said)), replace(hosts, receive_bytes=buffer), largest
+
+
+def _sampled(link: Link, profile: Profile) -> Link:
+    """Return the link with its mean rate and round trip."""
+    samples = profile.sample(seconds=_SAMPLED_S, every=0.1)
+    means = samples.group_by("direction").agg(pl.col("rate_mbps", "delay_ms").mean())
+    down = means.filter(pl.col("direction") == "down")
+    rate = min(float(down["rate_mbps"].item()), _MOST_MBPS)
+    return replace(link, rate_mbps=rate, rtt_ms=float(means["delay_ms"].sum()))
+
+
+_LEVEL = 0.9
+_SAMPLED_S = 60.0
+_MOST_MBPS = 10_000.0
+"""Rate of a link without a limit: that of the wires at its ends."""
+_MEMORY_OF_SEGMENT, _SEGMENT = 2304, 1448
+"""Memory of a full segment in the receive queue of Linux, and its payload with timestamps, bytes."""
+_TIMES = 4
+"""The rate of a path that nothing filled, in rates of the transfer over it."""
+_MOST_OF_TIME = 0.5

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee advise`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perigee.commands.options import bits_per_second
+from perigee.console import error_console, result, say
+from perigee.core import native
+from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    from perigee.advice.link import Hosts, Link
+    from perigee.advice.trial import Tried, Watch
+    from perigee.api.study import Progress
+
+
+@dataclass(frozen=True)
+class AdviseOptions:
+    """Options and arguments of `perigee advise`."""
+
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Logs and captures of any program that `perigee analyze` reads, mixed."),
+    ] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A profile, by its name or file, in place of files.")
+    ] = None
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Known rate towards the user, instead of the measured one.")
+    ] = None
+    up: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Known rate away from the user, instead of the measured one.")
+    ] = None
+    cc: Annotated[str, typer.Option(metavar="NAME", help="Congestion control of the sender today.")] = "cubic"
+    receive_buffer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Largest receive buffer of the client today (tcp_rmem). \\[default: what a capture shows, or 32 MiB]",
+        ),
+    ] = None
+    send_buffer: Annotated[
+        str, typer.Option(metavar="SIZE", help="Largest send buffer of the server today (tcp_wmem).")
+    ] = "4 MiB"
+    queue_is_mine: Annotated[
+        bool,
+        typer.Option(
+            "--queue-is-mine", help="Try sizes and kinds of the bottleneck's queue, too, with four downloads."
+        ),
+    ] = False
+    budget: Annotated[
+        int, typer.Option(metavar="SECONDS", min=5, help="Time for simulations, about; more rounds where it is close.")
+    ] = 60
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep study and results in this folder, which is new or empty.")
+    ] = None
+    explain: Annotated[
+        Path | None, typer.Option(metavar="REPORT.html", help="Write a report, which begins with the answer.")
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the advice, and all that was tried, as JSON.")] = False
+
+
+def command(given: AdviseOptions) -> None:
+    """Say which settings gain over a path, and by which commands they are set and undone.
+
+    A link is fitted to the files, as `perigee fit` does, or is a profile. A download over it is simulated as it is
+    today, and with each of at most twelve settings: congestion controls, buffers, initial window, pacing, proxies,
+    queues. Lines of advice have the gain in goodput with its interval, and what it costs: delay, losses, and what a
+    Cubic flow beside it keeps. Nothing is changed on this host.
+
+    [bold]Examples[/bold]
+
+      perigee advise download.pcapng ping.txt
+      perigee advise ping.txt --down "50 Mbit/s" --up "5 Mbit/s"
+      perigee advise --profile starlink
+      perigee advise --profile geo --queue-is-mine --explain advice.html
+      perigee advise iperf3.json ping.txt --receive-buffer "1 MB" --json
+    """
+    if bool(given.files) == (given.profile is not None):
+        raise InputError("give FILE... or --profile NAME, one of the two")
+    if given.explain is not None and given.explain.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--explain {given.explain}: not an HTML file; give a name that ends in .html")
+    # Slow to import.
+    from perigee.advice.link import Hosts, of_files, of_profile
+    from perigee.advice.menu import menu
+    from perigee.advice.trial import tried
+    from perigee.commands.advice_text import as_dict, lines
+
+    hosts = Hosts(
+        cc=given.cc,
+        send_bytes=_bytes("--send-buffer", given.send_buffer),
+        receive_bytes=_bytes("--receive-buffer", given.receive_buffer or "32 MiB"),
+    )
+    down, up = (
+        None if rate is None else bits_per_second(option, rate)
+        for option, rate in (("--down", given.down), ("--up", given.up))
+    )
+    with _folder(given.keep) as folder:
+        if given.profile is not None:
+            if given.down or given.up:
+                raise InputError("--down, --up: are for files; change a copy of the profile, and give that")
+            link = of_profile(given.profile)
+        else:
+            link, seen = of_files(given.files or (), folder, hosts, down, up)
+            hosts = hosts if given.receive_buffer else seen
+        with _watching() as watch:
+            entries = menu(link, hosts, has_queue=given.queue_is_mine)
+            downloads = _OF_GATEWAY if given.queue_is_mine else 1
+            found = tried(link, hosts, entries, folder, watch, given.budget, downloads=downloads)
+        if given.as_json:
+            result(json.dumps(as_dict(link, hosts, found), indent=1))
+        else:
+            for line in lines(link, hosts, found):
+                result(line)
+        if given.explain is not None:
+            _explain(link, hosts, found, given.explain)
+        if given.keep is not None:
+            say(f"{folder}: the study, {found.rounds} rounds; perigee report {found.results}")
+
+
+def _explain(link: Link, hosts: Hosts, found: Tried, out: Path) -> None:
+    """Write the report of the study with the advice as its answer."""
+    from perigee import toml
+    from perigee.api.results import load
+    from perigee.commands.advice_text import short, unsure
+
+    said = [text.replace("{", "(").replace("}", ")") for text in short(link, hosts, found)]
+    places = 2 + link.is_split
+    about = {
+        "question": f"Which settings gain for a download over {link.name}?",
+        "answer": " ".join(said[:places]),
+        "caveats": [*said[places:], *unsure(link)],
+        "headline": ["goodput_mbps"],
+        "sections": ["figures", "summary", "throughput", "delay", "links", "setup"],
+        "figure": [{"figure": "dots", "metric": ["goodput_mbps"], "flows": ["download"]}],
+    }
+    (found.results / "study" / "report.toml").write_text(toml.document(about), encoding="utf-8")
+    with load(found.results) as results:
+        say(f"{results.report(out)}: the report")
+
+
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("advice")) as name:
+            yield Path(name)
+        return
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise InputError(f"--keep {keep}: is no empty folder; give a new one")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
+@contextlib.contextmanager
+def _watching() -> Iterator[Watch]:
+    """Yield what shows the progress of one study after the other, whose notes on small buffers are no news here."""
+    from perigee.commands import progress
+
+    log = logging.getLogger("perigee")
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as quiet:
+        quiet.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
+
+        def watch(title: str) -> Progress:
+            stack.pop_all().close()
+            return stack.enter_context(progress.bar(error_console, f"advise: {title}"))
+
+        yield watch
+
+
+def _bytes(option: str, text: str) -> int:
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|kB|KiB|MB|MiB|GB|GiB)\s*", text)
+    if found is None:
+        raise InputError(f'{option} {text}: not a size with a unit; write "4 MiB"')
+    value = round(float(found[1]) * _UNITS[found[2]])
+    if not _LEAST_BUFFER <= value <= _MOST_BUFFER:
+        raise InputError(f"{option} {text}: a buffer is between 8 KiB and 2 GiB")
+    return value
+
+
+_OF_GATEWAY = 4
+"""Downloads at a time for the owner of a queue, which is that of several users."""
+_UNITS = {"B": 1, "kB": 10**3, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
+_LEAST_BUFFER, _MOST_BUFFER = 8 << 10, (2 << 30) - 1

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Logs and captures of a path, each read by what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perigee.analysis.logs import read as read_logs
+from perigee.analysis.recordings import LOGS, kind_of
+from perigee.engines.live.under_load import read as read_load
+from perigee.fitting.captured import ceilings, transfers_of
+from perigee.fitting.fit import Measured, one_way
+from perigee.fitting.series import longest, read_pings
+from perigee.measuring.probe import read_log
+
+
+def measured_by(
+    given: Sequence[Path],
+    ping: Path | None = None,
+    probes: Sequence[Path] = (),
+    captures: Sequence[Path] = (),
+    loads: Sequence[Path] = (),
+) -> Measured:
+    """Read logs and captures.
+
+    Args:
+        given: files of any kind.
+        ping: a log of pings over the idle path.
+        probes: logs of `perigee probe`.
+        captures: captures and logs of transfers.
+        loads: folders of `perigee rrul`.
+
+    Raises:
+        InputError: one cannot be read, or is nothing that can be analysed.
+    """
+    files = {path: kind_of(path) for path in given}
+    logs = {path: read_logs(path) for path, kind in files.items() if kind in LOGS}
+    pinged = [path for path, own in logs.items() if any(log.pings for log in own)]
+    pings = [read_pings(path) for path in ([ping] if ping else []) + pinged]
+    if ping is not None:
+        logs[ping] = read_logs(ping)
+    carried = [
+        path for path, kind in files.items() if kind == "capture" or any(log.flows for log in logs.get(path, ()))
+    ]
+    return Measured(
+        pings=longest(pings),
+        steps=[
+            step
+            for log in (*probes, *(path for path, kind in files.items() if kind == "probe"))
+            for step in read_log(log)
+        ],
+        captured=(ceilings(captures) if captures else []) + (transfers_of(carried) if carried else []),
+        loads={folder.name: read_load(folder) for folder in loads},
+        one_way=one_way(logs),
+    )
