@@ -346,28 +346,30 @@ fn an_algorithm_that_sets_its_window_sees_recovery_until_all_losses_are_repaired
     let states = |name: &str| {
         let cc = Selected::parse(name, &[]).expect("a known algorithm");
         let mut sender = Sender::new(Socket::new(&cc, MSS, 40, 1), false);
-        let ms = Time::from_millis;
-        let mut sent = BTreeMap::new();
-        let steps: [(u64, &[u32], &[u32], std::ops::Range<u32>); 7] = [
-            (0, &[], &[], 0..1),
-            (100, &[0], &[], 1..13),
-            (200, &[2, 3, 4], &[1], 13..14),
-            (210, &[6, 7, 8], &[5], 14..15),
-            (220, &[9, 10, 11, 12], &[], 15..15),
-            (300, &[13], &[], 15..15),
-            (310, &[14], &[], 15..15),
+        let (ms, mut sent) = (Time::from_millis, Vec::new());
+        // At this time, packets delivered and lost, and how many leave.
+        let steps: [(u64, &[u32], &[u32], u32); 7] = [
+            (0, &[], &[], 1),
+            (100, &[0], &[], 12),
+            (200, &[2, 3, 4], &[1], 1),
+            (210, &[6, 7, 8], &[5], 1),
+            (220, &[9, 10, 11, 12], &[], 0),
+            (300, &[13], &[], 0),
+            (310, &[14], &[], 0),
         ];
         let states = steps.map(|(at, delivered, lost, leaving)| {
-            delivered.iter().for_each(|number| sender.on_acked(ms(at), sent[number], u64::from(*number)));
+            for number in delivered {
+                sender.on_acked(ms(at), sent[*number as usize], u64::from(*number));
+            }
             sender.on_end_of_ack(ms(at), None);
-            lost.iter().for_each(|number| sender.on_lost(ms(at), u64::from(*number)));
-            if !lost.is_empty() {
+            for number in lost {
+                sender.on_lost(ms(at), u64::from(*number));
                 sender.on_loss_event(ms(at));
             }
             sender.window();
-            for number in leaving {
-                sent.insert(number, ms(at));
-                sender.on_sent(ms(at), u64::from(number), MSS as u16);
+            for _ in 0..leaving {
+                sender.on_sent(ms(at), sent.len() as u64, MSS as u16);
+                sent.push(ms(at));
             }
             sender.state()
         });
