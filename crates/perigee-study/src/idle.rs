@@ -4,14 +4,14 @@ use perigee_cc::Selected;
 use perigee_link::{Full, QueueSpec, RateSpec, TdmaSpec, TerminalOf};
 use perigee_settings::{Config, System};
 
-use crate::run::{FlowSpec, Scenario};
+use crate::run::{FlowSpec, Scenario, Traffic};
 use crate::transport::Tcp;
 
 /// Notes on settings that are without effect at each of these points that has them: a sentence each, with what gives it an effect.
 /// None where paths are real, whose links are not known. What a system of hosts has by its name is none of them.
 pub fn without_effect<'a>(points: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
     let mut found: Vec<(String, bool)> = Vec::new();
-    for said in points.flat_map(|point| [hosts(point), flows(point), links(point)].concat()) {
+    for said in points.flat_map(|point| [hosts(point), flows(point), links(point), measurements(point)].concat()) {
         match found.iter_mut().find(|(note, _)| *note == said.note) {
             Some((_, has_effect)) => *has_effect |= said.has_effect,
             None => found.push((said.note, said.has_effect)),
@@ -116,6 +116,23 @@ fn links(point: &Scenario) -> Vec<Said> {
         [limit, class, background].into_iter().flatten()
     });
     said.collect()
+}
+
+/// Measurements of one transport, where all flows have another.
+fn measurements(point: &Scenario) -> Vec<Said> {
+    let measure = &point.measure;
+    let has_tcp = point.flows.iter().any(|flow| flow.traffic.tcp().is_some());
+    let has_quic = point.flows.iter().any(|flow| matches!(flow.traffic, Traffic::Quic { .. }));
+    let of_tcp = [("events", measure.events), ("capture", measure.capture.is_some())];
+    let of_tcp = of_tcp.into_iter().filter(|(_, is_set)| *is_set && has_quic).map(|(key, _)| {
+        let fix = "flows over QUIC have measure.qlog, measure.pcap and measure.states";
+        Said { note: format!("`measure.{key}` is without effect: no flow is over TCP; {fix}"), has_effect: has_tcp }
+    });
+    let of_quic = (has_tcp && !measure.qlog.is_empty()).then(|| {
+        let note = "`measure.qlog` is without effect: no flow is over QUIC; add transport = \"quic\" to one";
+        Said { note: note.to_owned(), has_effect: has_quic }
+    });
+    of_tcp.chain(of_quic).collect()
 }
 
 fn is_limited(queue: &QueueSpec) -> bool {

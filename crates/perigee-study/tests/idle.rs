@@ -77,3 +77,29 @@ fn the_demand_of_other_terminals_takes_other_terminals() {
     assert_eq!(said(""), [note]);
     assert_eq!(said(", terminals = 2"), [""; 0]);
 }
+
+#[test]
+fn measurements_of_tcp_have_an_effect_with_a_flow_over_tcp_and_those_of_quic_with_one_over_quic() {
+    let said = |quic: &[usize], measure: &str| {
+        let flow = |number: usize| {
+            let transport = if quic.contains(&number) { "transport = \"quic\"" } else { "" };
+            format!("[[flows]]\nname = \"f{number}\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 MB\"\n{transport}\n")
+        };
+        let link = "[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"";
+        let text = format!("name = \"m\"\nnodes = [\"a\", \"b\"]\nmeasure.{measure}\n{link}\n{}{}", flow(0), flow(1));
+        let runs = plan(&text, &[], false).unwrap_or_else(|error| panic!("{error}"));
+        without_effect(runs.iter().map(|run| &*run.scenario))
+    };
+    for (key, setting) in
+        [("events", "events = true"), ("capture", "capture = { startup = \"2 s\", from = \"1 kB\", upto = \"9 kB\" }")]
+    {
+        let note = format!(
+            "`measure.{key}` is without effect: no flow is over TCP; flows over QUIC have measure.qlog, measure.pcap and measure.states"
+        );
+        assert_eq!(said(&[0, 1], setting), [note]);
+        assert_eq!(said(&[1], setting), [""; 0], "one of the flows is over TCP");
+    }
+    let note = "`measure.qlog` is without effect: no flow is over QUIC; add transport = \"quic\" to one";
+    assert_eq!(said(&[], "qlog = true"), [note]);
+    assert_eq!(said(&[1], "qlog = true"), [""; 0]);
+}

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use perigee_cc::{Selected, Socket, INFINITE_SSTHRESH};
+use perigee_cc::{CaState, Selected, Socket, INFINITE_SSTHRESH};
 use perigee_settings::Config;
 use perigee_tcp::{Endpoint, Info, Segment};
 use perigee_units::{Bytes, Rate, Time};
@@ -337,4 +337,47 @@ fn algorithms_decide_as_over_tcp_around_losses_but_for_the_named_calls() {
         let repaired = loss.expect("the script loses packets").0 + DELAY + DELAY;
         assert!(named.is_some() && first.0 > repaired, "{}: {first:?}", algorithm.name());
     }
+}
+
+/// TCP's recovery lasts until all holes are filled, and algorithms such as BBR see as much. A window that the host reduces grows again
+/// with the first packet that left after the reduction (RFC 9002, section 7.3.2).
+#[test]
+fn an_algorithm_that_sets_its_window_sees_recovery_until_all_losses_are_repaired() {
+    let states = |name: &str| {
+        let cc = Selected::parse(name, &[]).expect("a known algorithm");
+        let mut sender = Sender::new(Socket::new(&cc, MSS, 40, 1), false);
+        let (ms, mut sent) = (Time::from_millis, Vec::new());
+        // At this time, packets delivered and lost, and how many leave.
+        let steps: [(u64, &[u32], &[u32], u32); 7] = [
+            (0, &[], &[], 1),
+            (100, &[0], &[], 12),
+            (200, &[2, 3, 4], &[1], 1),
+            (210, &[6, 7, 8], &[5], 1),
+            (220, &[9, 10, 11, 12], &[], 0),
+            (300, &[13], &[], 0),
+            (310, &[14], &[], 0),
+        ];
+        let states = steps.map(|(at, delivered, lost, leaving)| {
+            for number in delivered {
+                sender.on_acked(ms(at), sent[*number as usize], u64::from(*number));
+            }
+            sender.on_end_of_ack(ms(at), None);
+            for number in lost {
+                sender.on_lost(ms(at), u64::from(*number));
+                sender.on_loss_event(ms(at));
+            }
+            sender.window();
+            for _ in 0..leaving {
+                sender.on_sent(ms(at), sent.len() as u64, MSS as u16);
+                sent.push(ms(at));
+            }
+            sender.state()
+        });
+        assert_eq!(states[2..5], [CaState::Recovery; 3], "{name}");
+        [states[5], states[6]]
+    };
+    for name in ["bbr", "bbr3", "copa"] {
+        assert_eq!(states(name), [CaState::Recovery, CaState::Open], "{name}");
+    }
+    assert_eq!(states("cubic"), [CaState::Open; 2]);
 }

@@ -43,6 +43,8 @@ pub(crate) struct Sender {
     newest_acked: u32,
     /// Place of the first packet after the beginning of the latest reduction, to which those before it belong.
     reduced_at: Option<u32>,
+    /// Place of the first packet after the latest loss that belongs to that reduction: no later one replaces what was lost.
+    repaired_at: u32,
     /// Place of the newest packet deemed lost.
     newest_lost: u32,
     /// The algorithm has been initialised, with a round trip.
@@ -91,6 +93,7 @@ impl Sender {
             sent_before_turn: 0,
             newest_acked: 0,
             reduced_at: None,
+            repaired_at: 0,
             newest_lost: 0,
             is_ready: false,
             window_full: false,
@@ -150,7 +153,7 @@ impl Sender {
         }
         self.ack.oldest_sent_us = self.ack.oldest_sent_us.min(sent_us);
         self.ack.newest_sent_us = self.ack.newest_sent_us.max(sent_us);
-        self.ack.ends_recovery |= self.is_sent_since_reduction(packet.order);
+        self.ack.ends_recovery |= self.ends_reduction(packet.order);
         self.ack.packets += 1;
         if (packet.order.wrapping_sub(self.newest_acked) as i32) > 0 {
             self.newest_acked = packet.order;
@@ -220,6 +223,7 @@ impl Sender {
             self.sk.prior_ssthresh = self.current_ssthresh();
             self.reduce(CaState::Recovery);
         }
+        self.repaired_at = self.sent;
     }
 
     /// Marks were reported with the latest acknowledgement (RFC 9002, section 7.1).
@@ -385,6 +389,7 @@ impl Sender {
     fn mark_reduction(&mut self) {
         self.sk.high_seq = self.sk.snd_nxt;
         self.reduced_at = Some(self.sent);
+        self.repaired_at = self.sent;
     }
 
     /// A packet that left within the recovery period was acknowledged, which ends it.
@@ -414,6 +419,13 @@ impl Sender {
 
     fn is_sent_since_reduction(&self, order: u32) -> bool {
         self.reduced_at.is_none_or(|at| (order.wrapping_sub(at) as i32) >= 0)
+    }
+
+    /// Whether the arrival of this packet ends a recovery: one that left in it (RFC 9002, section 7.3.2). Algorithms that set the window
+    /// themselves see Linux's recovery, which ends once all that was lost has been repaired.
+    fn ends_reduction(&self, order: u32) -> bool {
+        let begin = self.reduced_at.map(|at| if self.sk.has_cong_control() { self.repaired_at } else { at });
+        begin.is_none_or(|at| (order.wrapping_sub(at) as i32) >= 0)
     }
 
     /// Slow start threshold to restore if the coming reduction is undone (Linux's `tcp_current_ssthresh`).

@@ -1,9 +1,12 @@
 //! Flows over QUIC: what they carry, how they open, what holds them back, and what their rows say where something is wrong.
 
+use std::ops::ControlFlow;
+
 use perigee_results::Tables;
 
 use super::{carry_out, plan, result, through_router};
 use crate::carriage::Carriage;
+use crate::SimError;
 
 /// A download over QUIC with these keys of the flow, over a link with these.
 fn download(link: &str, keys: &str) -> String {
@@ -140,4 +143,58 @@ fn the_states_of_a_congestion_control_over_quic_are_logged_with_its_own_values()
     let (_, _, modes) = further.iter().find(|(name, ..)| *name == "state").expect("bbr3 tells its state");
     let modes = format!("{modes:?}");
     assert!(["startup", "drain", "probe_bw"].iter().all(|mode| modes.to_lowercase().contains(mode)), "{modes}");
+}
+
+#[test]
+fn a_run_is_cancelled_amid_a_transfer_and_leaves_nothing_to_the_next_one() {
+    let run = plan(&download(LINK, "size = \"20 MB\""));
+    let whole = carry_out(&run, Carriage::default()).expect("the laws").tables;
+    let mut received = 0;
+    let cancelled = crate::run(&run, &mut |standing| {
+        received = standing.received[0];
+        if received > 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert_eq!(cancelled.err(), Some(SimError::Cancelled));
+    assert!((1..20_000_000).contains(&received), "{received} B");
+    assert_eq!(carry_out(&run, Carriage::default()).expect("the laws").tables, whole);
+}
+
+/// The laws at the end of each run say that no datagram is kept that no flow waits for, and no timer is missed.
+#[test]
+fn the_time_limit_cuts_transfers_and_pages_off_with_datagrams_on_the_way() {
+    let pages = "kind = \"pages\"\nresponses = [\"50 kB\", \"150 kB\"]\npause = \"200 ms\"\nduration = \"1 h\"";
+    for (keys, limit) in [("size = \"100 MB\"", "1 s"), (pages, "2500 ms"), ("size = \"1 MB\"", "30 ms")] {
+        let text = download(LINK, keys).replace("nodes =", &format!("time_limit = \"{limit}\"\nnodes ="));
+        let run = plan(&text);
+        let [fast, plain] =
+            [Carriage::default(), Carriage::PLAIN].map(|c| carry_out(&run, c).expect("the laws").tables);
+        assert_eq!(fast, plain);
+        let flows = &fast.flows;
+        assert_eq!(&*flows.outcome[0], "time_limit", "{keys}");
+        // The handshake takes 40 ms.
+        assert_eq!(
+            (flows.received_bytes[0] > 0, flows.handshake_ms[0].is_some()),
+            (limit != "30 ms", limit != "30 ms")
+        );
+    }
+}
+
+#[test]
+fn a_flow_over_tcp_has_stalled_once_one_over_quic_has_timed_out_on_the_same_dead_path() {
+    // The receiver opens TCP's connection, and waits for ever: the end of its handshake is lost. A client of QUIC has timers.
+    let dead = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n\
+                up.loss = { kind = \"periodic\", period = \"720 h\", phase = \"30 ms\", length = \"700 h\" }";
+    let flow = |name: &str, transport: &str| {
+        format!("[[flows]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nsize = \"100 kB\"\n{transport}\n")
+    };
+    let flows = flow("t", "") + &flow("q", "transport = \"quic\"\nquic = { max_idle_timeout = \"90 s\" }");
+    let text = through_router(dead, &flows).replace("nodes =", "time_limit = \"600 h\"\nnodes =");
+    let tables = result(&text).tables;
+    let flows = &tables.flows;
+    assert_eq!((&*flows.outcome[0], &*flows.outcome[1]), ("stalled", "timed_out"));
+    assert!(flows.duration_s.iter().all(|s| (60.0..200.0).contains(s)), "{:?}", flows.duration_s);
 }

@@ -44,7 +44,7 @@ const DIFFERING: [(u64, u64, u64, &str, &str); 6] = [
     (50, 600, 0, "hybla", HYBLA),
     (20, 600, 1000, "hybla", HYBLA),
     (100, 600, 0, "bbr", "TCP's retransmissions are lost again and time out, QUIC's are new packets"),
-    (20, 600, 1000, "sicc", "not known: as many losses, and QUIC is 7 % faster"),
+    (20, 600, 1000, "sicc", "a loss falls on another side of whole seconds, to which it cuts the times of losses"),
 ];
 const HYBLA: &str = "it grows faster than TCP's receiver opens its window; QUIC's credit is there from the start";
 
