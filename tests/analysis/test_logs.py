@@ -229,6 +229,15 @@ def test_a_line_around_json_is_a_note_and_nan_is_unknown(tmp_path: Path) -> None
         matches(row_of(run), TEN_MBPS)
 
 
+def test_the_servers_part_of_a_clients_text_is_not_counted_again(tmp_path: Path) -> None:
+    content = (DATA / "text.txt").read_bytes()
+    server = content.replace(b"Connecting to host", b"Accepted connection from")
+    (alone,) = runs_of(tmp_path / "a", content)
+    (run,) = runs_of(tmp_path / "b", content + b"\nServer output:\n" + server)
+    assert run.tables["series"].equals(alone.tables["series"])
+    assert any("--get-server-output" in note for note in run.notes)
+
+
 def test_irtt_has_the_delay_of_each_direction_and_losses_where_the_server_knows_them(tmp_path: Path) -> None:
     (run,) = runs_of(tmp_path / "a.json", irtt())
     assert [row_of(run, way)["delay_mean_ms"] for way in ("up", "down")] == [25.0, 20.0]

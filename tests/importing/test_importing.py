@@ -162,6 +162,30 @@ def test_what_netem_does_and_a_link_does_not_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("later", "rate", "delay"),
+    [
+        ("change dev eth0 root netem delay 100ms", "10 Mbit/s", "100 ms"),
+        ("replace dev eth0 root netem rate 5mbit", "5 Mbit/s", "0 s"),
+        ("replace dev eth0 root handle 7: netem delay 100ms", "1 Gbit/s", "100 ms"),
+        ("replace dev eth0 root tbf rate 3mbit burst 5kb latency 50ms", "3 Mbit/s", "0 s"),
+    ],
+)
+def test_a_later_command_changes_or_replaces_what_is_there(later: str, rate: str, delay: str) -> None:
+    text = f"tc qdisc add dev eth0 root handle 1: netem delay 300ms rate 10mbit loss 1%\ntc qdisc {later}\n"
+    down = profile(text)["down"]
+    assert (down["rate"], down["delay"], "loss" in down) == (rate, delay, False)
+
+
+def test_statistics_and_other_commands_are_skipped() -> None:
+    shown = "qdisc netem 1: root refcnt 2 limit 1000 delay 600ms\n Sent 0 bytes 0 pkt (dropped 0)\n backlog 0b 0p\n"
+    link = read_link({"-": shown}, Ways(), Path())
+    assert not any("None" in note or "skipped" in note for note in link.notes)
+    script = "set -e\nIF=eth0\nmodprobe ifb\ntc qdisc add dev $IF root netem delay 300ms\nset +e\n"
+    link = read_link({"-": script}, Ways(), Path())
+    assert "commands other than tc are skipped: 4 (`set`, `IF=eth0`, `modprobe`)" in link.notes
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("\ntc qdisc add dev eth0 root netem dely 1ms", "link.txt:2: .*did you mean `delay`"),

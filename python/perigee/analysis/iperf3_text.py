@@ -23,6 +23,8 @@ _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 DIGITS = "read from iperf3's text, which has three digits of each number and no round trips (`--json` has all)"
 CUT = "its summary is missing: the text is cut off, or iperf3 was ended"
+SERVER = "the server's part (`--get-server-output`) tells of the same seconds, and is left out"
+_SERVER_OUTPUT = re.compile(r"^Server output:\s*$", re.MULTILINE)
 
 
 def is_of_iperf3(text: str) -> bool:
@@ -37,6 +39,9 @@ def is_of_iperf3(text: str) -> bool:
 
 def document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a text as the document that `--json` would have written, as far as it says so, and notes."""
+    # Behind it stands the server's own log, of the same seconds (`--get-server-output`).
+    server_output = _SERVER_OUTPUT.search(text)
+    text = text[: server_output.start()] if server_output else text
     is_server = "Accepted connection from" in text
     is_reverse = "Reverse mode" in text
     is_udp = _LOST.search(text) is not None
@@ -55,7 +60,7 @@ def document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         start["accepted_connection"] = {}
     made: dict[str, Any] = {"start": start, "intervals": [], "end": {"streams": []}}
     summaries: dict[int, dict[str, Any]] = {}
-    notes = [DIGITS]
+    notes = [DIGITS, *([SERVER] if server_output else [])]
     for place, line in enumerate(text.splitlines(), 1):
         found = _ROW.search(line)
         if found is None or found["id"] == "SUM":

@@ -138,7 +138,7 @@ class _Numbers:
         return self.last
 
     def _is_too_late(self, line: Line, behind: int) -> bool:
-        """Whether a line cannot be about the ping of so many before: the round trip is too short, or there was none."""
+        """Whether a line cannot be about a ping that far back: its round trip is too short, or there was none."""
         if behind <= _ALWAYS_LATE:
             return False
         interval_s = _SHORTEST_S
@@ -405,7 +405,7 @@ class _Hosts:
 _MOST_HOSTS = 64
 _LARGEST_GAP = 32768
 _ALWAYS_LATE = 1024
-"""An answer of so many pings before is taken as late, whatever its round trip says."""
+"""A line about a ping up to this many before the last is taken as late, whatever its round trip says."""
 _SHORTEST_S = 0.002
 """The shortest interval that iputils lets a user have."""
 _A_PAIR = 2

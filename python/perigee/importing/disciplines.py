@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perigee.importing.link import Direction, Link
-from perigee.importing.netem import read_netem
+from perigee.importing.netem import kept_of_netem, read_netem
 from perigee.importing.units import TC_RATES, TC_SIZES, TC_TIMES, rate, size, time
 from perigee.importing.words import Words
 
@@ -63,6 +63,17 @@ def read_tbf(words: Words, way: Direction, link: Link) -> None:
         "tbf limit" if limit is not None else f"tbf latency {time(latency or 0.0)}: rate times latency and the burst"
     )
     way.add_to_queue({"bytes": size(bytes_)}, source)
+
+
+def kept_by_change(kind: str, before: list[str], now: list[str]) -> list[str]:
+    """Return the options that a queue keeps when others are changed.
+
+    netem keeps its rate, corruption, reordering, table and slots, all else returns to its default; CoDel, FQ-CoDel and
+    cake keep whatever is not named; other kinds take all of their options each time.
+    """
+    if kind == "netem":
+        return kept_of_netem(before, now)
+    return before if kind in ("codel", "fq_codel", "cake") else []
 
 
 def read_htb(words: Words, way: Direction, link: Link) -> None:

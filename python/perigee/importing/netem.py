@@ -10,6 +10,8 @@ from perigee.importing.words import Words
 LIMIT = 1000
 """Packets that netem holds where no `limit` is given (tc-netem(8))."""
 _OPTIONS = ("limit", "delay", "loss", "rate", "distribution", "duplicate", "corrupt", "reorder", "gap", "slot", "seed")
+_KEPT = ("rate", "corrupt", "reorder", "distribution", "slot", "seed")
+"""Options that a change which does not name them leaves as they are."""
 _LABELS = {"p", "r", "1-h", "1-k", "p13", "p31", "p32", "p23", "p14", "random"}
 _MAY_FOLLOW = 3
 """Values that may follow a rate: overhead of a packet, size and overhead of a cell."""
@@ -54,6 +56,21 @@ def read_netem(words: Words, way: Direction, link: Link) -> None:
     _set_delay(way, delay_s, jitter_s, table, link)
     if "aqm" not in way.values.get("queue", {}):
         way.add_to_queue({"aqm": {"kind": "netem", "packets": limit}}, _of_limit(limit))
+
+
+def kept_of_netem(before: list[str], now: list[str]) -> list[str]:
+    """Return the options of before that `tc qdisc change` leaves as they are (observed: `tc qdisc show` behind it).
+
+    Examples:
+        >>> kept_of_netem("delay 300ms rate 10mbit loss 1%".split(), "delay 100ms".split())
+        ['rate', '10mbit']
+    """
+    kept: list[str] = []
+    option = ""
+    for word in before:
+        option = word if word in (*_OPTIONS, "latency", "drop", "ecn") else option
+        kept += [word] if option in _KEPT and option not in now else []
+    return kept
 
 
 def note_ceiling(way: Direction, link: Link) -> None:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from perigee.errors import InputError
-from perigee.importing.disciplines import READERS, SKIPPED, TX_PACKETS, read_class, read_default
+from perigee.importing.disciplines import READERS, SKIPPED, TX_PACKETS, kept_by_change, read_class, read_default
 from perigee.importing.link import Direction, Link
 from perigee.importing.netem import note_ceiling
 from perigee.importing.words import Words, commands
@@ -58,8 +59,18 @@ def read_tc(text: str, file: str, ways: Ways) -> Link:
     """
     link = Link("tc", Direction(), Direction())
     devices: dict[str, Device] = {}
+    others: list[str] = []
+    if _SHOWN.search(text):
+        text = _STATISTICS.sub("", text)
     for words in commands(text, file):
-        _read_line(words, devices, link)
+        first = words.left[0].rsplit("/", 1)[-1]
+        if first in ("tc", "qdisc", "class", "filter"):
+            _read_line(words, devices, link)
+        else:
+            others.append(first)
+    if others:
+        named = ", ".join(f"`{first}`" for first in list(dict.fromkeys(others))[:_MOST_NAMED])
+        link.note(f"commands other than tc are skipped: {len(others)} ({named})")
     devices = {name: device for name, device in devices.items() if device.nodes}
     if not devices:
         raise InputError(f"{file}: no line of `tc qdisc` that shapes a link", "give those of netem, tbf, htb or cake")
@@ -95,8 +106,8 @@ def assign(devices: Iterable[str], ways: Ways, link: Link, build: Callable[[str,
     if down is None or up is None:
         one, other = ("up", "down") if down is None else ("down", "up")
         link.note(
-            f"one device shapes what leaves it: {down or up} is taken for the way {one}, and the way {other} has no "
-            "delay and no limit; --both takes it for both, --down and --up say which it is"
+            f"one device shapes what leaves it: {down or up or 'it'} is taken for the way {one}, and the way {other} "
+            "has no delay and no limit; --both takes it for both, --down and --up say which it is"
         )
 
 
@@ -154,10 +165,41 @@ def _read_line(words: Words, devices: dict[str, Device], link: Link) -> None:
     node = Node(kind, handle.rstrip(":"), parent.rstrip(":"), words, what == "class")
     if kind not in READERS or (node.is_class and kind != "htb"):
         raise words.place.error(f"`{kind}` is not read", f"use one of {', '.join(READERS)}")
-    device.nodes = [other for other in device.nodes if not handle or other.handle != node.handle]
+    if verb in ("change", "replace"):
+        _replace(node, device, verb)
+    else:
+        device.nodes = [other for other in device.nodes if not handle or other.handle != node.handle]
+        device.nodes.append(node)
+
+
+def _replace(node: Node, device: Device, verb: str) -> None:
+    """Put a queue or class in the place of the one that is there.
+
+    One of the same kind is changed, by `replace` too unless that names another handle (observed: `tc qdisc show`
+    behind it).
+    """
+    there = next((one for one in device.nodes if _is_in_place_of(node, one)), None)
+    if there is not None and there.kind == node.kind and (verb == "change" or node.handle in ("", there.handle)):
+        node.handle, node.parent = there.handle, there.parent
+        node.words.left = kept_by_change(node.kind, there.words.left, node.words.left) + node.words.left
+        device.nodes[device.nodes.index(there)] = node
+        return
+    if node.parent == "root":
+        device.nodes = []
+    device.nodes = [one for one in device.nodes if not _is_in_place_of(node, one)]
     device.nodes.append(node)
 
 
+def _is_in_place_of(node: Node, other: Node) -> bool:
+    if node.is_class or other.is_class:
+        return node.is_class == other.is_class and node.handle == other.handle
+    return other.parent == node.parent or node.handle in (other.handle or None,)
+
+
+_SHOWN = re.compile(r"^(?:qdisc|class) ", re.MULTILINE)
+_STATISTICS = re.compile(r"^[ \t]+(?!tc\b|qdisc\b|class\b).*$", re.MULTILINE)
+"""Lines of `tc -s` below that of a queue."""
+_MOST_NAMED = 5
 _PLACES = ("dev", "root", "parent", "handle", "classid", "refcnt", "leaf", "estimator")
 
 

@@ -105,7 +105,7 @@ def commands(text: str, file: str) -> Iterator[Words]:
             if not set(token) <= set(";&|"):
                 command.append(token)
                 continue
-            while command and command[0] in ("sudo", "$", "#", "exec"):
+            while command and command[0] in ("sudo", "$", "#", "exec", "do", "then", "else", "!"):
                 command.pop(0)
             if command:
                 yield Words(place, command)
