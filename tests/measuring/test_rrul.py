@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 
 from conftest import Perigee, needs_tun
 from perigee.engines.live.under_load import PLAN, SYSTEM_PINGS, TRANSFERS, LoadPlan, UnderLoad, read
-from perigee.report.pages.load import compared, page
+from perigee.report.pages.load import compared, page, sentence
 
 pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 
@@ -137,6 +138,14 @@ def measurement(loaded_ms: float, down_mbps: float) -> UnderLoad:
 def test_medians_are_those_of_the_pings_and_not_of_bins() -> None:
     assert measurement(0.07, 1.0).pings(loaded=False).quantile_ms(0.5) == 0.03
     assert measurement(0.07, 1.0).pings(loaded=True).quantile_ms(0.5) == 0.07
+
+
+def test_a_round_trip_of_microseconds_keeps_its_digits_and_one_transfer_is_no_plural() -> None:
+    one = replace(measurement(0.07, 8.0), plan=LoadPlan("h", streams=1, direction="down"))
+    said = "A round trip takes 0.030 ms, and 0.070 ms under a load of 8.0 Mbit/s down."
+    assert sentence(one) == said
+    shown = page({"m": one}).replace("\u00a0", " ")
+    assert said in shown and "1 transfer down for" in shown and ">0.070<" in shown
 
 
 def test_two_evenings_are_held_against_each_other() -> None:

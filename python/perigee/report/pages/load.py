@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from perigee.engines.live.under_load import BIN_S, UnderLoad
 from perigee.groups.looks import other
-from perigee.numbers import number, signed
+from perigee.numbers import counted, decimals, number, signed
 from perigee.report import html
 from perigee.report.legends import legend_above
 from perigee.report.model import Block, Plot, Report, Section, Short, Table
@@ -48,7 +48,8 @@ def _report(several: Named) -> Report:
             Section(f"round-trips-{own}", "Round trips" if is_one else own, [*blocks, _table(own, measured)])
         )
     plan = first.plan
-    load = f"{plan.streams} transfers {'each way' if plan.direction == 'both' else plan.direction} for {plan.time_s} s"
+    way = "each way" if plan.direction == "both" else plan.direction
+    load = f"{counted(plan.streams, 'transfer')} {way} for {plan.time_s} s"
     made = [("Host", plan.host), ("Load", load), ("Congestion control", plan.cc or "that of the hosts"),
             ("Pings", "the system's" if plan.ping_port is None else "of perigee ping")]  # fmt: skip
     lines = directions(first) if is_one else [f"{own}: {sentence(measured)}" for own, measured in several.items()]
@@ -127,26 +128,28 @@ def rows(measured: UnderLoad) -> list[tuple[str, ...]]:
     """Return the round trips without load, under load, and of the transfers, in the columns of `HEAD`."""
     both = [("without load", measured.pings(loaded=False)), ("under load", measured.pings(loaded=True))]
     found = [
-        (name, *(number(pings.quantile_ms(share), 1) for share in QUANTILES), f"{number(100 * pings.loss, 1)} %")
+        (name, *(_ms(pings.quantile_ms(share)) for share in QUANTILES), f"{number(100 * pings.loss, 1)} %")
         for name, pings in both
         if pings.sent
     ]
     transfers = [(way, measured.flow_quantiles_ms(way, QUANTILES)) for way in measured.rates]
     return found + [
-        (f"of the transfers {way}", *(number(value, 1) for value in trips_ms), "–")
-        for way, trips_ms in transfers
-        if trips_ms
+        (f"of the transfers {way}", *(_ms(value) for value in trips_ms), "–") for way, trips_ms in transfers if trips_ms
     ]
 
 
 def in_ms(value: float) -> str:
-    """Return a round trip with a decimal below 100 ms.
+    """Return a round trip with a decimal below 100 ms, and at least two digits.
 
     Examples:
-        >>> in_ms(27.34), in_ms(600.2)
-        ('27.3 ms', '600 ms')
+        >>> in_ms(27.34), in_ms(600.2), in_ms(0.0412)
+        ('27.3 ms', '600 ms', '0.041 ms')
     """
-    return f"{number(value, 1 if value < 100 else 0)} ms"
+    return f"{_ms(value) if value < 100 else number(value, 0)} ms"
+
+
+def _ms(value: float) -> str:
+    return number(value, decimals(1, value))
 
 
 def in_mbps(value: float) -> str:
