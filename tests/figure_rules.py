@@ -20,7 +20,7 @@ from perigee.report.charts.ends import END
 from perigee.report.charts.equal import BAND
 from perigee.report.charts.few import MOST_MARKED, UNMARKED
 from perigee.report.charts.scales import LEAST_SPAN, without_direction
-from perigee.report.model import OWN_SCALES, Plot
+from perigee.report.model import Plot
 from perigee.report.style import WHOLE, is_tinted
 from perigee.statistics.estimates import EQUAL_SHARE
 from perigee.statistics.metrics import METRICS
@@ -84,8 +84,13 @@ def _beside(plot: Plot, panels: Sequence[Axes]) -> Iterator[str]:
             continue
         if label.endswith("(%)"):
             yield f"{label}: shares on two scales, {limits[0]} and {limits[1]}"
-        elif not (is_tinted(one) and is_tinted(other) and OWN_SCALES in plot.caption):
+        elif not (is_tinted(one) and is_tinted(other) and _tells(plot.caption, is_x=is_x)):
             yield f"{label}: two scales side by side, not told, {limits[0]} and {limits[1]}"
+
+
+def _tells(caption: str, *, is_x: bool) -> bool:
+    way = "horizontal" if is_x else "vertical"
+    return re.search(rf"[Pp]anels have ({way} )?scales of their own", caption) is not None
 
 
 def _marks(drawn: Figure, panels: Sequence[Axes]) -> Iterator[str]:

@@ -13,15 +13,20 @@ from matplotlib.figure import Figure
 from figure_rules import misleading
 from perigee.groups.factors import Level, factor
 from perigee.groups.looks import look as look_of
+from perigee.report.charts import equal
 from perigee.report.charts.heat import maps_figure
 from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.charts.scales import with_direction
+from perigee.report.charts.tradeoff import MARK_PT
 from perigee.report.model import OWN_SCALES, Plot
-from perigee.report.style import styled, tint
+from perigee.report.style import figure, styled, tint
 from perigee.statistics.metrics import metric
 
 RATE = with_direction("Overall throughput (Mbit/s)", higher_is_better=True)
 LOSS = with_direction("Retransmitted, overall (%)", higher_is_better=False)
+
+
+SCALES = "scales of their own."
 
 
 def plot(drawn: Figure, caption: str = "", data: pl.DataFrame | None = None) -> Plot:
@@ -78,7 +83,7 @@ def means(*values: float) -> pl.DataFrame:
 
 KEPT: tuple[Callable[[], Plot], ...] = (
     lambda: plot(panels((8.0, 12.0), (8.0, 12.0)), data=means(8.0, 12.0)),
-    lambda: plot(panels((8.0, 12.0), (1.0, 0.8), shade=True), f"Rates. {OWN_SCALES}"),
+    lambda: plot(panels((8.0, 12.0), (1.0, 0.8), shade=True), f"Rates. All panels {OWN_SCALES}"),
     lambda: plot(panels((80.0, 90.0), label=LOSS)),
     lambda: plot(map_of((33.0, 39.0))),
 )
@@ -89,7 +94,14 @@ BROKEN: tuple[tuple[str, Callable[[], Plot]], ...] = (
     ("a share of 133.1 %", lambda: plot(panels((90.0, 121.0), label=LOSS))),
     ("two scales side by side, not told", lambda: plot(panels((8.0, 12.0), (1.0, 0.8)))),
     ("two scales side by side, not told", lambda: plot(panels((8.0, 12.0), (1.0, 0.8), shade=True), "Rates.")),
-    ("shares on two scales", lambda: plot(panels((8.0, 12.0), (1.0, 0.8), label=LOSS, shade=True), OWN_SCALES)),
+    (
+        "two scales side by side, not told",
+        lambda: plot(panels((8.0, 12.0), (1.0, 0.8), shade=True), "All panels have horizontal scales of their own."),
+    ),
+    (
+        "shares on two scales",
+        lambda: plot(panels((8.0, 12.0), (1.0, 0.8), label=LOSS, shade=True), f"Panels {OWN_SCALES}"),
+    ),
     ("linear beside log", lambda: plot(panels((8.0, 12.0), (8.0, 12.0), scale="log"))),
     ("9 names to tell apart", lambda: plot(crowded())),
     ("all groups are practically equal", lambda: plot(panels((8.0, 8.01)), data=means(8.0, 8.01))),
@@ -125,3 +137,30 @@ def test_the_words_below_a_map_do_not_touch() -> None:
     with styled():
         drawn = maps_figure({"": np.ones((2, 4))}, metric("rtt_mean_ms"), (links, rows), None, 5.0)
     assert {label.get_rotation() for label in drawn.axes[0].get_xticklabels()} == {45.0}
+
+
+def test_a_caption_tells_which_panels_and_which_axes_have_scales_of_their_own() -> None:
+    def captions(*rates: tuple[float, float], shaded: int, ends: tuple[float, ...] = ()) -> str:
+        drawn = panels(*rates)
+        for axes in drawn.axes[:shaded]:
+            tint(axes)
+        for axes, end in zip(drawn.axes, ends, strict=False):
+            axes.set_xlim(0, end)
+        return Plot.of("one", "Rates.", "", lambda _: drawn).caption
+
+    assert captions((8.0, 12.0), (8.0, 12.0), shaded=2, ends=(1, 30)) == "Rates. All panels have horizontal " + SCALES
+    assert captions((8.0, 12.0), (1.0, 0.8), (8.0, 12.0), shaded=2) == "Rates. Shaded panels have vertical " + SCALES
+    assert captions((8.0, 12.0), (1.0, 0.8), shaded=2, ends=(1, 30)) == f"Rates. All panels have {SCALES}"
+    assert captions((8.0, 12.0), (8.0, 12.0), shaded=0) == captions((8.0, 12.0), (8.0, 12.0), shaded=2) == "Rates."
+
+
+def test_a_box_that_the_best_mark_covers_is_not_told() -> None:
+    def seen(last: float) -> bool:
+        drawn = figure(3.0)
+        axes = drawn.subplots()
+        axes.set(xlim=(0, 10), ylim=(0, last))
+        equal.box(axes, 5.0, 40.0)
+        return equal.is_seen(drawn, MARK_PT)
+
+    assert seen(5.0)
+    assert not seen(100.0)

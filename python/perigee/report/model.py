@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
@@ -23,7 +24,7 @@ MOST_OPEN_ROWS = 16
 MOST_PRINTED_ROWS = 60
 """Rows of the longest folded table that is printed."""
 
-OWN_SCALES = "Each shaded panel has a scale of its own."
+OWN_SCALES = "have scales of their own."
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -148,8 +149,31 @@ class Plot:
     ) -> Plot:
         """Return a figure at page width that can be drawn in other widths; its caption tells of scales of their own."""
         drawn = draw(WIDTH_IN)
-        said = f"{caption} {OWN_SCALES}" if any(map(is_tinted, drawn.axes)) else caption
+        said = f"{caption} {_own_scales(drawn.axes)}".rstrip()
         return cls(name, said, alt, drawn, half, data, draw, sequence, folded, instead=instead)
+
+
+def _own_scales(panels: Sequence[Axes]) -> str:
+    """Return the sentence on panels beside each other whose scales differ: which panels, and which of their axes."""
+    shaded = [axes for axes in panels if is_tinted(axes)]
+    if not shaded:
+        return ""
+    rows: dict[float, list[Axes]] = {}
+    for axes in shaded:
+        rows.setdefault(round(axes.get_position().y0, 2), []).append(axes)
+    across = len({axes.get_xlim() for axes in shaded}) > 1
+    up = any(len({axes.get_ylim() for axes in row}) > 1 for row in rows.values())
+    which = "All panels" if len(shaded) == len(panels) else "Shaded panels"
+    if not across and not up:
+        # A line that was broken: each of its parts has one scale.
+        up = len({axes.get_ylim() for axes in shaded}) > 1
+        which = "The rows of panels"
+    if not across and not up:
+        return ""
+    return f"{which} {OWN_SCALES if across == up else OWN_SCALES.replace('scales', _AXES[across])}"
+
+
+_AXES = {True: "horizontal scales", False: "vertical scales"}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from perigee.groups.factors import lowered
@@ -77,6 +78,12 @@ def box(axes: Axes, x: float, y: float) -> None:
     low, high = (1 - EQUAL_SHARE, 1 / (1 - EQUAL_SHARE))
     width, height = ((high - low) * value for value in (x, y))
     axes.add_patch(Rectangle((low * x, low * y), width, height, facecolor=FAINT, lw=0, zorder=0.5, label=BAND))
+
+
+def is_seen(drawing: Figure, mark_pt: float) -> bool:
+    """Return whether a box of a figure is larger than the marks of this size, the best of which stands in it."""
+    boxes = [patch.get_window_extent() for axes in drawing.axes for patch in axes.patches if patch.get_label() == BAND]
+    return any(max(box.width, box.height) > mark_pt * drawing.dpi / 72 for box in boxes)
 
 
 def band(axes: Axes, x: float) -> None:

@@ -23,6 +23,9 @@ from perigee.statistics.metrics import Metric
 LEAST_FOR_AN_ELLIPSE = 3
 """Minimum number of flows of an ellipse."""
 
+MARK_PT = 6.5
+"""Size of the mark of a mean, points."""
+
 
 def tradeoff(
     sample_: Sample, metrics: tuple[Metric, Metric], hue: Factor | None, columns: Factor | None, width_in: float
@@ -100,7 +103,7 @@ def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Facto
         if len(x) > 1:
             axes.plot(x, y, ls="", marker=".", ms=2.2, color=style.color, alpha=0.6)
         axes.plot(
-            *means[text], ls="", marker=style.marker, ms=6.5, color=style.color, label=sample_.name(hue, text)
+            *means[text], ls="", marker=style.marker, ms=MARK_PT, color=style.color, label=sample_.name(hue, text)
         )  # fmt: skip
     if len(means) > 1:
         equal.box(axes, *max(means.values(), key=lambda mean: -mean[1] if up.higher_is_better is False else mean[1]))

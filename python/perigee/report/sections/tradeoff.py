@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from perigee.groups.panels import Panel, hue_of
 from perigee.numbers import number
 from perigee.report.charts import equal
 from perigee.report.charts.sample import Sample, means, texts
-from perigee.report.charts.tradeoff import LEAST_FOR_AN_ELLIPSE, tradeoff
+from perigee.report.charts.tradeoff import LEAST_FOR_AN_ELLIPSE, MARK_PT, tradeoff
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.statistics.estimates import EQUAL_SHARE
@@ -71,7 +72,7 @@ def plot_of(
     end = "lowest" if up.higher_is_better is False else "highest"
     bound = f"Within the grey box means differ by less than {100 * EQUAL_SHARE:g} % from those of the {end} mark."
     text = " ".join(filter(None, (f"{', '.join(words)}.", bound, sample.said_grey(hue), lacking, without, left_out)))
-    return Plot.of(
+    made = Plot.of(
         f"tradeoff-{up.name}" if (across.name, up.name) != ("rtt_p95_ms", "goodput_mbps") else "tradeoff",
         text,
         "; ".join(_alt(sample, metrics, columns, hue)),
@@ -79,6 +80,8 @@ def plot_of(
         data=data,
         instead=instead,
     )
+    is_seen = equal.is_seen(made.figure, MARK_PT)
+    return made if is_seen else replace(made, caption=made.caption.replace(f" {bound}", ""))
 
 
 def _telling(
