@@ -260,6 +260,19 @@ def test_what_a_log_cannot_say_is_empty_and_told(tmp_path: Path) -> None:
     assert any("Ookla says download 100 Mbit/s and upload 10 Mbit/s" in note for note in run.notes)
 
 
+def test_a_gap_of_a_dish_is_in_no_mean_and_a_second_that_is_told_twice_counts_once(tmp_path: Path) -> None:
+    lines = dish().splitlines(keepends=True)
+    (run,) = runs_of(tmp_path / "a.csv", b"".join(lines[:1] + lines[2:]))
+    assert row_of(run)["goodput_mbps"] == pytest.approx(4 / 3)
+    series = run.tables["series"]
+    assert series.filter(series["flow"] == "dish down").select("t_s", "goodput_mbps").rows() == [(1, 1), (3, 2), (4, 1)]
+    assert any("1 gaps" in note for note in run.notes)
+    (run,) = runs_of(tmp_path / "b.csv", dish() * 2)
+    matches(row_of(run), {"received_bytes": 500_000, "duration_s": 4.0})
+    matches(row_of(run, "ping"), {"sent_packets": 4, "lost_packets": 2})
+    assert any("4 lines are of a second that another line is of" in note for note in run.notes)
+
+
 def test_json_has_every_figure_and_anonymise_leaves_no_address_and_no_name(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "router.example.org.txt").write_bytes((DATA / "macos.txt").read_bytes())
     (tmp_path / "sat.json").write_bytes(

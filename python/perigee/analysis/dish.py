@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,20 @@ def _log(seconds: Sequence[_Second], damage: list[str], notes: list[str]) -> Log
 def _flow(name: str, upload: bool, seconds: Sequence[_Second]) -> Flow | None:
     began, total = seconds[0].at_s - 1, 0.0
     arrivals: list[tuple[int, int]] = []
+    gaps: list[tuple[float, float]] = []
     for one in seconds:
         bps = one.up_bps if upload else one.down_bps
         at = round((one.at_s - began) * _NS)
         if bps is not None and at > (arrivals[-1][0] if arrivals else 0) and total < LARGEST / _NS:
+            last = arrivals[-1][0] if arrivals else 0
+            if at > last + _A_GAP_S * _NS:
+                gaps.append((last / _NS, at / _NS - 1))
+                arrivals.append((at - _NS, round(total)))
             total += bps / 8
             arrivals.append((at, round(total)))
     if not arrivals or not total:
         return None
-    return Flow(name, "bulk", upload, "", Observation(arrivals[-1][0], arrivals), "completed")
+    return Flow(name, "bulk", upload, "", Observation(arrivals[-1][0], arrivals), "completed", gaps=tuple(gaps))
 
 
 def _of_json(history: Mapping[str, Any]) -> list[_Second]:
@@ -129,7 +135,7 @@ def _of_csv(source: Source) -> tuple[list[_Second], list[str]]:
     names: list[str] = ["datetimestamp_utc", *COLUMNS]
     found: list[_Second] = []
     wrong: list[int] = []
-    backwards = gaps = 0
+    backwards = 0
     for place, line in enumerate(source.lines(), 1):
         cells = [cell.strip() for cell in line.decode(errors="replace").split(",")]
         if _HEADER.match(line):
@@ -141,7 +147,6 @@ def _of_csv(source: Source) -> tuple[list[_Second], list[str]]:
                 continue
             row = dict(zip(names, cells, strict=False))
             backwards += bool(found) and at <= found[-1].at_s
-            gaps += bool(found) and at > found[-1].at_s + _A_GAP_S
             found.append(_second(at, [_amount(row.get(name, "")) for name in COLUMNS]))
     damage = list(source.damage)
     if wrong:
@@ -149,9 +154,12 @@ def _of_csv(source: Source) -> tuple[list[_Second], list[str]]:
     if backwards:
         damage.append(f"{backwards} lines stand behind a later one, so that the file is out of order")
         found.sort(key=lambda one: one.at_s)
-    if gaps:
-        damage.append(f"{gaps} gaps: seconds that are not in the file")
-    return found, damage
+    once = [one for before, one in zip([None, *found], found, strict=False) if before is None or one.at_s > before.at_s]
+    if twice := len(found) - len(once):
+        damage.append(f"{twice} lines are of a second that another line is of, and are left out")
+    if gaps := sum(one.at_s > before.at_s + _A_GAP_S for before, one in pairwise(once)):
+        damage.append(f"{gaps} gaps: seconds that are not in the file are in no mean")
+    return once, damage
 
 
 def _second(at_s: float, values: Sequence[float | None]) -> _Second:

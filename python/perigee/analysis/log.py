@@ -42,6 +42,7 @@ class Flow:
         lost_packets: of UDP.
         jitter_ms: of UDP: mean over the intervals of the receiver's smoothed value.
         rtt_ms: shortest, mean and 95th percentile of round trips that the log counted itself.
+        gaps: spans of time that the log says nothing of, seconds since the flow began: they are in no mean.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Flow:
     lost_packets: int | None = None
     jitter_ms: float | None = None
     rtt_ms: tuple[float | None, float | None, float | None] | None = None
+    gaps: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,17 +174,36 @@ def transfers(log: Log, study: str, run: int = 0, measure: Measure | None = None
     return observations.tables(rows)
 
 
+def _without_gaps(tables: dict[str, pl.DataFrame], flow: Flow) -> dict[str, pl.DataFrame]:
+    """Return the tables with the mean over the time that the log tells of, and that time's bins alone."""
+    is_own = pl.col("flow") == flow.name
+    told_s = flow.seen.duration_ns / 1e9 - sum(end - begin for begin, end in flow.gaps)
+    mean = pl.lit(8e-6 * flow.seen.arrivals[-1][1] / told_s, pl.Float64)
+    goodput = pl.when(is_own).then(mean).otherwise(pl.col("goodput_mbps")).alias("goodput_mbps")
+    made = tables | {"flows": tables["flows"].with_columns(goodput, *_without_course(tables["flows"], is_own))}
+    if "series" in tables:
+        silent = [(pl.col("t_s") > begin) & (pl.col("t_s") <= end) for begin, end in flow.gaps]
+        made |= {"series": tables["series"].filter(~(is_own & pl.any_horizontal(silent)))}
+    return made
+
+
+def _without_course(flows: pl.DataFrame, is_own: pl.Expr) -> list[pl.Expr]:
+    """Return the columns of a flow's course over time, empty for a flow that has none."""
+    return [
+        pl.when(is_own).then(None).otherwise(pl.col(name)).alias(name)
+        for name in flows.columns
+        if name.startswith(("goodput_p", "steady_", "startup_"))
+    ]
+
+
 def _with_round_trips(tables: dict[str, pl.DataFrame], flows: tuple[Flow, ...]) -> dict[str, pl.DataFrame]:
     """Return the tables with round trips that a log has as figures only, and without a course that it does not have."""
     for flow in flows:
+        if flow.gaps:
+            tables = _without_gaps(tables, flow)
         if len(flow.seen.arrivals) == 1 and flow.seen.duration_ns > _SERIES_NS:
             is_own = pl.col("flow") == flow.name
-            blank = [
-                pl.when(is_own).then(None).otherwise(pl.col(name)).alias(name)
-                for name in tables["flows"].columns
-                if name.startswith(("goodput_p", "steady_", "startup_"))
-            ]
-            tables = tables | {"flows": tables["flows"].with_columns(blank)}
+            tables = tables | {"flows": tables["flows"].with_columns(_without_course(tables["flows"], is_own))}
             tables = tables | {"series": tables["series"].filter(~is_own)} if "series" in tables else tables
         if flow.rtt_ms is not None:
             is_own = pl.col("flow") == flow.name
