@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
@@ -18,13 +20,14 @@ from conftest import ROOT, Perigee, environment
 from perigee.commands.compare import tables
 from perigee.comparison import cells as cells_module
 from perigee.comparison import summary
-from perigee.comparison.cells import as_frame, compare, remarks
+from perigee.comparison.cells import Difference, as_frame, compare, remarks
 from perigee.comparison.changes import Change, changes, letters
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.statistics.metrics import metric
 from perigee.store.results import Results
 from study_text import flow, link
 
@@ -254,12 +257,13 @@ def test_a_comparison_begins_with_one_sentence_and_says_that_sizes_cannot_be_com
     )
     small = read([made[0], made[2]])
     sentence, warning = summary.said(small, compare(*small))
-    assert sentence.startswith("A and B differ in links.sat.loss, size and rounds; ")
+    assert sentence == "A and B differ in links.sat.loss, size and rounds."
     assert warning.startswith("A is the whole study and B its reduced size, ")
     same = read([made[0], made[0]])
     assert summary.said(same, compare(*same)) == [
         f"A and B were made alike; all {len(compare(*same))} means are the same."
     ]
+
     file = tmp_path / "held.json"
     done = perigee("compare", *made[:2], "--json", file)
     assert done.stdout.startswith(summary.said(lossy, compare(*lossy))[0])
@@ -267,3 +271,12 @@ def test_a_comparison_begins_with_one_sentence_and_says_that_sizes_cannot_be_com
     assert found["said"] == summary.said(lossy, compare(*lossy))
     assert found["changes"] == [{"what": "links.sat.loss", "values": ["as in the study", "3 %"]}]
     assert [one["is_same"] for one in found["cells"]] == [cell.is_same for cell in compare(*lossy)]
+
+
+def test_one_of_several_flows_is_named_with_its_number() -> None:
+    group = SimpleNamespace(factors={"flow": "download.4", "queue": "1.5 MB"}, label="download.4, Cubic, queue 1.5 MB")
+    cell = SimpleNamespace(
+        groups=(group, group), label=group.label, metric=metric("goodput_mbps"), percent=-56.0, is_same=False,
+        comparison=SimpleNamespace(contrast=None), means=("8.3", "3.7"), other=1,
+    )  # fmt: skip
+    assert "of download no. 4, Cubic, queue 1.5 MB is 56 % lower" in summary._came_out([cast(Difference, cell)], "B")

@@ -9,6 +9,7 @@ from typing import Any
 
 from perigee.comparison.cells import Difference, remarks
 from perigee.comparison.changes import changes, in_words, letters
+from perigee.groups.names import without_number
 from perigee.numbers import between, counted, number, probability, signed
 from perigee.statistics.estimates import percent
 from perigee.store.results import Results
@@ -45,20 +46,22 @@ def as_json(results: Sequence[Results], cells: Sequence[Difference]) -> dict[str
 def said(results: Sequence[Results], cells: Sequence[Difference]) -> list[str]:
     """Return what a comparison comes to: what differs in how results were made, and in what came out, for each other.
 
-    Sizes that differ have a sentence of their own: runs of a reduced study are no estimate of the whole.
+    Of sizes that differ nothing that came out is said: runs of a reduced study are no estimate of the whole.
     """
     found = []
     for place, letter in enumerate(letters(len(results))[1:], 1):
         pair = [results[0], results[place]]
         own = [cell for cell in cells if cell.other == place]
-        found.append(f"A and {letter} {_made(pair)}; {_came_out(own, letter)}.")
         sizes = [bool(one.manifest["reduced"]) for one in pair]
-        if sizes[0] != sizes[1]:
-            whole, reduced = ("A", letter) if sizes[1] else (letter, "A")
-            found.append(
-                f"{whole} is the whole study and {reduced} its reduced size, which is for trying the set-up: "
-                "a difference between the two is no finding."
-            )
+        if sizes[0] == sizes[1]:
+            found.append(f"A and {letter} {_made(pair)}; {_came_out(own, letter)}.")
+            continue
+        whole, reduced = ("A", letter) if sizes[1] else (letter, "A")
+        found += [
+            f"A and {letter} {_made(pair)}.",
+            f"{whole} is the whole study and {reduced} its reduced size, which is for trying the set-up: "
+            "a difference between the two is no finding.",
+        ]
     return found
 
 
@@ -87,7 +90,7 @@ def _came_out(cells: Sequence[Difference], letter: str) -> str:
         return f"none of {counted(len(cells), 'difference')} is more than chance would make"
     main = [cell for cell in clear if cell.metric.name == MAIN] or clear
     largest = max(main, key=lambda cell: abs(cell.percent))
-    words = f"{largest.metric.title[0].lower()}{largest.metric.title[1:]} of {largest.label}"
+    words = f"{largest.metric.title[0].lower()}{largest.metric.title[1:]} of {_named(largest)}"
     how = "higher" if largest.percent > 0 else "lower"
     change = (
         f"{number(abs(largest.percent), 0)} % {how} in {letter} ({' to '.join(largest.means)} {largest.metric.unit}"
@@ -96,6 +99,13 @@ def _came_out(cells: Sequence[Difference], letter: str) -> str:
         "" if len(cells) == 1 else f"; {len(clear)} of {len(cells)} means {'differ' if is_tested else 'are others'}"
     )
     return f"{words} is {change.rstrip()}){others}{'' if is_tested else ', which one sample each cannot test'}"
+
+
+def _named(cell: Difference) -> str:
+    """Return the label of a cell; one of several flows of a name is said with its number, not as results write it."""
+    flow = cell.groups[0].factors.get("flow", "")
+    name = without_number(flow)
+    return cell.label.replace(flow, f"{name} no. {flow[len(name) + 1 :]}", 1) if name != flow else cell.label
 
 
 def _cell(one: Difference) -> dict[str, Any]:
