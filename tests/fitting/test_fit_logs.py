@@ -47,6 +47,18 @@ def test_mixed_logs_make_one_link_each_by_what_it_is(perigee: Perigee, tmp_path:
     assert "90 % interval of down.rate:" in done.stderr
 
 
+def test_bunched_losses_that_are_too_few_and_a_readers_caveat_are_said(perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("fit", DATA / "lost-at-both-ends.txt", DATA / "interrupted.json", "-o", "x.toml")
+    assert done.returncode == 0, done.stderr
+    text = " ".join((tmp_path / "x.toml").read_text().replace("\n# ", " ").split())
+    assert "note: Losses (pings) are bunched, 9 in 2 events" in done.stderr
+    assert "Runs of losses: 2, up to 6 long, too few to fit: independent ones, half of them each way" in text
+    assert "note: interrupted.json: iperf3 did not hear how much arrived" in done.stderr
+    assert "what its sender wrote, ahead of the link by its buffer: the link may carry less" in text
+    assert "the link carries this or more" not in text
+    assert "interval of up.rate: not known Mbit/s (a sender wrote this, ahead of the link)" in done.stderr
+
+
 def test_the_systems_ping_fits_as_the_own_one_does(tmp_path: Path) -> None:
     draws = np.random.default_rng(1)
     rtt_ms = 600 + draws.uniform(0, 40, 2000).round(1)

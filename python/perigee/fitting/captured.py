@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from perigee.analysis.recordings import Analysis, Options, analyze
+from perigee.analysis import iperf3
+from perigee.analysis.recordings import LOGS, Analysis, Options, analyze
 from perigee.errors import InputError
 from perigee.headers import IPV4, IPV6, TCP
 from perigee.statistics.periodicity import periodicity
@@ -38,6 +39,8 @@ class Ceiling:
         grown_ms: 99th percentile of the round trips less the shortest.
         period_s: period of the retransmissions; none: none was found.
         assumed: whether the direction is a guess, since the beginning is not in the capture.
+        is_written: whether its bytes are what its sender wrote, which runs ahead of what the link carried.
+        notes: what the reader of its file says of it.
         how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
 
@@ -51,6 +54,8 @@ class Ceiling:
     period_s: float | None
     assumed: bool
     how: str
+    is_written: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def queue_bytes(self) -> float | None:
@@ -91,7 +96,10 @@ def _transfers(analysis: Analysis) -> list[Ceiling]:
         goodput = own["goodput_mbps"].to_numpy()
         row["capture"] = row["capture"] or analysis.runs[row["run"]].name
         if max(len(goodput), row["duration_s"]) >= SUSTAINED_S:
-            found.append(_ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy()))
+            made = _ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy())
+            run = analysis.runs[row["run"]]
+            is_written = bool({iperf3.WRITTEN, iperf3.UNHEARD} & set(run.notes))
+            found.append(replace(made, is_written=is_written, notes=run.notes if run.kind in LOGS else ()))
     return found
 
 

@@ -15,7 +15,17 @@ from perigee.errors import InputError
 from perigee.fitting import profile
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.delay import Delay, fit_delay, with_spreads
-from perigee.fitting.loss import Loss, Runs, fit_bursts, fit_outages, interval_of, runs_of
+from perigee.fitting.loss import (
+    LEAST_EVENTS,
+    SIGNIFICANT,
+    Loss,
+    Runs,
+    bursty,
+    fit_bursts,
+    fit_outages,
+    interval_of,
+    runs_of,
+)
 from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
 from perigee.fitting.profile import Fitted, Value, Way
 from perigee.fitting.rate import (
@@ -105,7 +115,13 @@ def fit(name: str, measured: Measured) -> Fitted:
         sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
     sources += [f"{file}: transfers" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
     sources += [f"{folder}: latency under load" for folder in measured.loads]
-    notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured))
+    notes += tuple(dict.fromkeys(f"{seen.file}: {note}" for seen in measured.captured for note in seen.notes))
+    notes = (
+        *notes,
+        *_bunched_notes(idle, measured),
+        *_period_notes(idle, measured.captured),
+        *_in_band_notes(measured),
+    )
     return Fitted(name, tuple(sources), ways["down"], ways["up"], notes, tuple(_unknown(measured)))
 
 
@@ -181,7 +197,12 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
         what = (
             f"{seen.file}, {seen.flow}: {seen.how} in a transfer of {number(seen.seconds, 0)} s, "
-            "headers of IP and TCP counted; the link carries this or more."
+            "headers of IP and TCP counted; "
+            + (
+                "these are what its sender wrote, ahead of the link by its buffer: the link may carry less, or more."
+                if seen.is_written
+                else "the link carries this or more."
+            )
         )
         return Value(profile.rate(seen.bps), (what,))
     if rate is None:
@@ -395,7 +416,11 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
         for loss in idle.losses:
             if loss.kind == "single":
                 entries.append(profile.share(loss.share / 2))
-                source.append(f"{loss.events} single ones, half of them each way. {_chance(loss)}")
+                what = f"{loss.events} single ones"
+                if _is_bunched(idle.runs):
+                    longest = max(idle.runs.lengths)[0]
+                    what = f"Runs of losses: {idle.runs.events}, up to {longest} long, too few to fit: independent ones"
+                source.append(f"{what}, half of them each way. {_chance(loss)}")
             elif way == "down":
                 entries.append(_entry(loss))
                 source.append(f"{_about(loss)} All put down.")
@@ -405,6 +430,25 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
         return Value('"0 %"', tuple(source) or ("Default: nothing was measured.",), measured=bool(source))
     toml = entries[0] if len(entries) == 1 else "[\n" + "".join(f"  {entry},\n" for entry in entries) + "]"
     return Value(toml, tuple(source))
+
+
+def _is_bunched(runs: Runs) -> bool:
+    """Whether losses are bunched, but too few to fit how."""
+    return runs.events < LEAST_EVENTS and bursty(runs) < SIGNIFICANT
+
+
+def _bunched_notes(idle: _Idle | None, measured: Measured) -> tuple[str, ...]:
+    """Say where bunched losses are written as independent ones."""
+    seen = {way: runs_below(measured.steps, way) for way in ("down", "up")}
+    if idle is not None:
+        seen["pings"] = idle.runs
+    return tuple(
+        f"Losses ({where}) are bunched, {runs.lost} in {runs.events} events (independent ones are with "
+        f"p = {bursty(runs):.1g}); fewer than {LEAST_EVENTS} events do not say how long they last, so the profile has "
+        "independent losses: measure for longer."
+        for where, runs in seen.items()
+        if _is_bunched(runs)
+    )
 
 
 def _interval(what: str, runs: Runs) -> str:

@@ -191,8 +191,9 @@ def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
     if rate is None:
         seen = next((one for one in measured.captured if one.way == way), None)
         if seen is not None:
-            low = (1 - _CAPTURED_WITHIN) * seen.bps / 1e6
-            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, low, None, "a transfer carried this, to 1 %")
+            low = None if seen.is_written else (1 - _CAPTURED_WITHIN) * seen.bps / 1e6
+            why = "a sender wrote this, ahead of the link" if seen.is_written else "a transfer carried this, to 1 %"
+            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, low, None, why)
         return
     mbps = rate.bps / 1e6
     if not rate.full:
