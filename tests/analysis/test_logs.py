@@ -229,6 +229,15 @@ def test_a_line_around_json_is_a_note_and_nan_is_unknown(tmp_path: Path) -> None
         matches(row_of(run), TEN_MBPS)
 
 
+def test_round_trips_of_fping_side_by_side_are_pings(tmp_path: Path) -> None:
+    one, other = runs_of(tmp_path / "a", b"192.0.2.1 : 30.1 30.2 - 30.4\nsat.example    : 600 - - 601\n")
+    matches(row_of(one), {"sent_packets": 4, "lost_packets": 1, "rtt_min_ms": 30.1})
+    matches(row_of(other), {"sent_packets": 4, "lost_packets": 2, "rtt_mean_ms": 600.5})
+    # Behind lines of their own they say the same again.
+    (run,) = runs_of(tmp_path / "b", (DATA / "fping.txt").read_bytes() + b"sat.example : 600 - 601\n")
+    matches(row_of(run), LOST_OF_12)
+
+
 def test_the_servers_part_of_a_clients_text_is_not_counted_again(tmp_path: Path) -> None:
     content = (DATA / "text.txt").read_bytes()
     server = content.replace(b"Connecting to host", b"Accepted connection from")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Logs of `fping -l` and `fping -c`: a line for each ping, of one host or of several in turn."""
+"""Logs of `fping -l` and `fping -c`: a line for each ping, of one host or of several in turn.
+
+The last lines of `fping -C` have the round trips of a host side by side; with `-q` they are all there is.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SUMMARY = re.compile(rb"^(?P<host>\S{1,255}) +: xmt/rcv/%loss = (?P<sent>[0-9]{1,9})/(?P<received>[0-9]{1,9})/")
+_TOOK = rb"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?|-)"
+_SIDE_BY_SIDE = re.compile(
+    rb"^(?P<host>\S{1,255}) +: (?P<all>" + _TOOK + rb"(?: " + _TOOK + rb")*)[ \r]*$", re.MULTILINE
+)
 _OTHERS = re.compile(rb"^\s*$|^ICMP |^\S+ +: duplicate ")
 _ICMP_HEADER = 8
 _DEFAULT_S = 1.0
@@ -30,7 +37,7 @@ def is_of_fping(head: bytes) -> bool:
         >>> is_of_fping(b"sat.example : [0], 64 bytes, 600.1 ms (600 avg, 0% loss)")
         True
     """
-    return _LINE.search(head) is not None
+    return _LINE.search(head) is not None or _SIDE_BY_SIDE.match(head) is not None
 
 
 @dataclass
@@ -63,18 +70,32 @@ def read(path: Path) -> list[Log]:
     """
     source = Source(path)
     hosts: dict[bytes, _Host] = {}
+    beside: dict[bytes, list[Entry]] = {}
     unread: list[int] = []
     for place, line in enumerate(source.lines(), 1):
         if found := _LINE.search(line):
             _take(hosts, found)
         elif (found := _SUMMARY.search(line)) and found["host"] in hosts:
             hosts[found["host"]].told = int(found["sent"]), int(found["sent"]) - int(found["received"])
+        elif found := _SIDE_BY_SIDE.match(line):
+            took = [None if one == b"-" else float(one) for one in found["all"].split()]
+            beside[found["host"]] = [(at * _DEFAULT_S, rtt_ms) for at, rtt_ms in enumerate(took)]
         elif not _OTHERS.search(line):
             unread.append(place)
     damage = list(source.damage)
     if unread:
         damage.append(f"line {unread[0]} is not understood" + (f", and {len(unread) - 1} more" * (len(unread) > 1)))
+    if not hosts:
+        return [_of_one_line(entries, len(beside), damage) for entries in beside.values()]
     return [_log(source, host, len(hosts), damage) for host in hosts.values()]
+
+
+def _of_one_line(entries: list[Entry], among: int, damage: list[str]) -> Log:
+    notes = [*damage, f"round trips of `fping -C` have no times: pings are taken as {_DEFAULT_S:g} s apart"]
+    if among > 1:
+        notes.append(f"the log holds pings to {among} hosts, each a measurement")
+    pings = Pings(entries.__iter__, None, _DEFAULT_S, is_measured=False)
+    return Log("fping", pings=pings, notes=tuple(notes), damage=tuple(damage))
 
 
 def _take(hosts: dict[bytes, _Host], found: re.Match[bytes]) -> None:
