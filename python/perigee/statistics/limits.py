@@ -50,7 +50,8 @@ HOW = (
     "Judged in each round trip by what ended the sender's pauses: an application that wrote, an acknowledgement that "
     "opened the receiver's window or made room in the sender's own, or neither: then the sender paced. A queue stands "
     f"where all round trips are longer than the shortest by {100 * RAISED_SHARE:.0f} % and {RAISED_MS:g} ms; where the "
-    "round trip of a link varies by itself, that counts as a queue. Without a capture the series are judged, an "
+    "round trip of a link varies by itself, that counts as a queue. Away from the sender, an application is told by "
+    "silence only, and a full window or buffer by constant data in flight. Without a capture the series are judged, an "
     "interval at a time."
 )
 
