@@ -180,6 +180,8 @@ def test_statistics_and_other_commands_are_skipped() -> None:
     shown = "qdisc netem 1: root refcnt 2 limit 1000 delay 600ms\n Sent 0 bytes 0 pkt (dropped 0)\n backlog 0b 0p\n"
     link = read_link({"-": shown}, Ways(), Path())
     assert not any("None" in note or "skipped" in note for note in link.notes)
+    redirect = "tc qdisc add dev eth0 handle ffff: ingress\n"
+    assert read_link({"-": redirect + shown}, Ways(), Path()).down.delay_s == 0.6
     script = "set -e\nIF=eth0\nmodprobe ifb\ntc qdisc add dev $IF root netem delay 300ms\nset +e\n"
     link = read_link({"-": script}, Ways(), Path())
     assert "commands other than tc are skipped: 4 (`set`, `IF=eth0`, `modprobe`)" in link.notes

@@ -157,9 +157,11 @@ def _read_line(words: Words, devices: dict[str, Device], link: Link) -> None:
         return
     if not name and not shown:
         raise words.place.error(f"`tc {what} {verb}` names no device", "write `dev NAME`")
+    if parent == "ingress":
+        return
     if not kind:
         raise words.place.error(f"`tc {what} {verb}` names no queue", f"use one of {', '.join(READERS)}")
-    if kind in SKIPPED or parent == "ingress":
+    if kind in SKIPPED:
         return
     words.kind = kind
     node = Node(kind, handle.rstrip(":"), parent.rstrip(":"), words, what == "class")
