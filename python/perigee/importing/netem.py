@@ -59,7 +59,7 @@ def read_netem(words: Words, way: Direction, link: Link) -> None:
 
 
 def kept_of_netem(before: list[str], now: list[str]) -> list[str]:
-    """Return the options of before that `tc qdisc change` leaves as they are (observed: `tc qdisc show` behind it).
+    """Return the options of before that `tc qdisc change` of Linux leaves as they are.
 
     Examples:
         >>> kept_of_netem("delay 300ms rate 10mbit loss 1%".split(), "delay 100ms".split())

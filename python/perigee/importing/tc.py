@@ -177,8 +177,7 @@ def _read_line(words: Words, devices: dict[str, Device], link: Link) -> None:
 def _replace(node: Node, device: Device, verb: str) -> None:
     """Put a queue or class in the place of the one that is there.
 
-    One of the same kind is changed, by `replace` too unless that names another handle (observed: `tc qdisc show`
-    behind it).
+    One of the same kind is changed, as Linux does, by `replace` too unless that names another handle.
     """
     there = next((one for one in device.nodes if _is_in_place_of(node, one)), None)
     if there is not None and there.kind == node.kind and (verb == "change" or node.handle in ("", there.handle)):
