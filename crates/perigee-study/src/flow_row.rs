@@ -4,7 +4,7 @@ use perigee_results::{FlowRow, Outcome};
 use perigee_wire::IpVersion;
 
 use crate::quic;
-use crate::run::{FlowSpec, Leg, Opener, Run};
+use crate::run::{FlowSpec, Leg, Opener, Run, Scenario};
 
 impl Run {
     /// The row of a flow with its description only; `engine` is the name of the engine. A flow that does not begin within the run's
@@ -46,7 +46,7 @@ impl Run {
 }
 
 /// A flow in words.
-pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
+pub(crate) fn in_words(scenario: &Scenario, flow: &FlowSpec) -> Vec<(&'static str, String)> {
     let mut words = vec![("kind", flow.traffic.kind().to_owned())];
     words.push(("amount", flow.traffic.to_string()));
     if flow.ip == IpVersion::V6 {
@@ -61,6 +61,7 @@ pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
     if let Some(quic) = flow.traffic.quic() {
         words.push(("opened by", opener(quic.opened_by)));
         words.extend(quic::in_words(quic));
+        words.push(("flow control", scenario.tightest_window(flow, quic).to_owned()));
     }
     if let Some((cc, params)) = flow.traffic.congestion_control() {
         words.push(("congestion control", format!("{}{}", cc.algorithm().name(), parameters(params))));
