@@ -133,8 +133,8 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
         "What went wrong with the connection: `version`, the server has none of the client's versions; `mtu`, \
          datagrams larger than a link's `mtu` were lost; `no_answer`, nothing came back; `handshake`, it timed out \
          before both ends had completed the handshake, as after early data; `idle`, it timed out later; \
-         `ecn_bleached`, the path clears the field; `0-rtt-rejected`; or the stack's words for an error. Of several the first in this order. Empty \
-         where nothing did.";
+         `ecn_bleached`, the path clears the field; `0-rtt-rejected`; or the stack's words for an error. Of several \
+         the first in this order. Empty where nothing did.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
     jitter_ms: Option<f64>, "ms",
         "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its \

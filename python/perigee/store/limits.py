@@ -20,8 +20,11 @@ LIMITS = (
     ("rwnd_limited_s", "the receiver's window", "hosts.rmem"),
 )
 """Columns of `flows`, what they are the time of, and the setting that lifts it."""
-WINDOWS_OF_QUIC = {"by streams": "flows.quic.initial_max_stream_data", "by the connection": "flows.quic.initial_max_data"}
-"""The setting that lifts the receiver's window of a flow over QUIC, by what a flow's setup says under `flow control`."""
+WINDOWS_OF_QUIC = {
+    "by streams": "flows.quic.initial_max_stream_data",
+    "by the connection": "flows.quic.initial_max_data",
+}
+"""What lifts the receiver's window of a flow over QUIC, by what its setup has under `flow control`."""
 AT_PROXY = "the proxy's buffer or socket"
 """Who holds back a leg that begins at a proxy."""
 
