@@ -24,7 +24,7 @@ WINDOWS_OF_QUIC = {
     "by streams": "flows.quic.initial_max_stream_data",
     "by the connection": "flows.quic.initial_max_data",
 }
-"""What lifts the receiver's window of a flow over QUIC, by what its setup has under `flow control`."""
+"""Settings that lift the receiver's window of a flow over QUIC, by what its setup has under `flow control`."""
 AT_PROXY = "the proxy's buffer or socket"
 """Who holds back a leg that begins at a proxy."""
 

@@ -28,10 +28,12 @@ fn limits_of_several_connections_are_empty() {
     assert_eq!(&*flows.limited_by[0], "");
 }
 
-/// Datagrams that the pages' servers sent are counted once: of the links, and of the flow, whose connections are open at its end.
+/// Datagrams of the pages' servers are counted once, also of connections that close after the flow's end, while another flow goes on.
 #[test]
 fn connections_that_are_open_at_the_end_count_once() {
-    let tables = pages("transport = \"quic\"\nresponses = [\"100 kB\"]\npause = \"19 s\"", "60 s");
+    let beside = "[[flows]]\nname = \"late\"\nfrom = \"r\"\nto = \"b\"\nsize = \"1 kB\"\nstart = \"45 s\"\n";
+    let keys = "transport = \"quic\"\nresponses = [\"100 kB\"]\npause = \"10 ms\"\n";
+    let tables = pages(&(keys.to_owned() + beside), "60 s");
     let sent = tables.flows.sent_packets[0].expect("a count");
     let links = &tables.links;
     let of_server = links.link.iter().zip(&links.offered_packets).filter(|(link, _)| &***link == "access.down");
