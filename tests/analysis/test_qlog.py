@@ -203,6 +203,16 @@ def test_packets_without_frames_are_counted_by_their_sizes(tmp_path: Path) -> No
     assert any("frames are not in it" in note for note in run.notes)
 
 
+def test_an_idle_connection_among_others_is_a_note(tmp_path: Path) -> None:
+    for name, moments in (("a.sqlog", _transfer()[:2]), ("b.sqlog", _transfer())):
+        (tmp_path / name).write_text(_sequence(moments))
+    found = analyze([tmp_path / "a.sqlog", tmp_path / "b.sqlog"])
+    assert found is not None
+    (run,) = found.runs
+    assert run.tables["flows"].height == 1
+    assert "a.sqlog: no stream carried anything in it" in run.notes
+
+
 def test_what_is_no_qlog_or_has_nothing_is_refused(tmp_path: Path) -> None:
     for name, text, said in (
         ("a.qlog", "", "no qlog"),

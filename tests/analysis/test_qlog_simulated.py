@@ -73,6 +73,18 @@ def test_both_logs_and_the_report_name_the_window(results: Path) -> None:
     assert "flows.quic.initial_max_stream_data" in held_back(Results(results))
 
 
+def test_a_small_window_of_the_connection_is_what_the_report_names(tmp_path: Path) -> None:
+    windows = {"initial_max_stream_data": "tuned", "initial_max_data": "500 kB"}
+    (tmp_path / "study.toml").write_text(
+        'name = "small"\nnodes = ["a", "b"]\n'
+        + link("link", "a b", rate="20 Mbit/s", delay="300 ms")
+        + flow("f", "a b", size="2 MB", transport="quic", quic=windows)
+    )
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results"))
+    said = held_back(Results(tmp_path / "results"))
+    assert "larger sizes of flows.quic.initial_max_data lift this" in said
+
+
 def test_a_capture_is_of_quic_and_says_what_the_outside_can_tell(results: Path) -> None:
     run, truth = _analyzed(results, "b.pcapng"), _truth(results)
     down = run.tables["flows"].sort("received_bytes").row(-1, named=True)

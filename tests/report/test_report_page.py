@@ -165,7 +165,9 @@ def synthetic(folder: Path, engine: SyntheticEngine, **companions: str) -> Resul
 
 
 def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_path: Path) -> None:
-    report = report_of(synthetic(tmp_path, SyntheticEngine(3), report="sections = ['summary']"))
+    results = synthetic(tmp_path, SyntheticEngine(3), report="sections = ['summary']")
+    results.manifest["versions"]["perigee"] = "9.9"
+    report = report_of(results)
     assert (report.title, report.question) == ("A title", "What is asked.")
     made = dict(report.made)
     assert made["Command"] == "perigee run invented"
@@ -173,6 +175,7 @@ def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_pat
     assert made["Date"].endswith("UTC")
     (program,) = report.citations
     assert program.bibtex.startswith("@software{perigee,\n")
+    assert "version 9.9." in program.text and made["Versions"].startswith("perigee 9.9,")
     page = render(report)
     assert all(html.escape(text) in page for text in (program.text, made["Command"], made["Versions"]))
 

@@ -138,6 +138,14 @@ impl Algorithm {
     pub fn needs_ecn(&self) -> bool {
         self.about.flags & crate::flags::NEEDS_ECN != 0
     }
+    /// It reads how many marks have arrived (`delivered_ce`), where packets are ECN-capable: a built-in one that is known to, or an
+    /// author's whose text has the field.
+    pub fn counts_marks(&self) -> bool {
+        let is_in = |source: &[u8]| source.windows(MARKS.len()).any(|word| word == MARKS.as_bytes());
+        self.needs_ecn()
+            || READERS_OF_MARKS.contains(&self.name())
+            || self.file().is_some_and(|file| is_in(&file.source))
+    }
 }
 
 impl std::fmt::Debug for Algorithm {
@@ -351,6 +359,11 @@ pub(crate) fn is_our_layout(layout: u64) -> bool {
 }
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));
+
+/// The field of the socket that counts marks.
+const MARKS: &str = "delivered_ce";
+/// Built-in algorithms that read [`MARKS`] where packets are ECN-capable.
+const READERS_OF_MARKS: [&str; 1] = ["bbr3"];
 
 #[cfg(test)]
 mod tests {

@@ -23,9 +23,7 @@ pub(crate) use sender::Sender;
 /// The stack says that marks have arrived, and not how many (RFC 9002, section 7.1, needs no more).
 pub fn refusal(selected: &Selected, ecn: bool) -> Option<String> {
     let algorithm = selected.algorithm();
-    let reads_counts = BUILT_IN_READERS.contains(&algorithm.name())
-        || algorithm.file().is_some_and(|file| file.source.windows(COUNT.len()).any(|word| word == COUNT.as_bytes()));
-    (algorithm.needs_ecn() || (ecn && reads_counts)).then(|| {
+    (algorithm.needs_ecn() || (ecn && algorithm.counts_marks())).then(|| {
         let way = if algorithm.needs_ecn() { "run it over TCP" } else { "switch ECN off" };
         format!("`{}` counts CE marks, which the QUIC stack does not report; {way}", algorithm.name())
     })
@@ -116,8 +114,3 @@ impl ControllerFactory for Made {
         Box::new(self.0.clone())
     }
 }
-
-/// The field of the socket that counts marks.
-const COUNT: &str = "delivered_ce";
-/// Built-in algorithms that read [`COUNT`] where packets are ECN-capable.
-const BUILT_IN_READERS: [&str; 1] = ["bbr3"];

@@ -126,13 +126,15 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     streams: Option<u64>, "", "Streams that were opened, of either end.";
     limited_by: Name, "",
         "What kept the end that sends the data from sending for the longest time: `handshake`, `congestion_window`, \
-         `pacing`, `flow_control`, or `application`, which had no more to send.";
+         `pacing`, `flow_control`, or `application`, which had no more to send. Empty of pages, as are the times of \
+         limits above: several connections send at a time.";
     passed_proxies: Option<u32>, "", "Proxies on the way of the data, which pass QUIC by.";
     cause: Name, "",
-        "What went wrong with the connection: `no_answer`, nothing came back; `version`, the server has none of the \
-         client's versions; `mtu`, datagrams larger than a link's `mtu` were lost; `ecn_bleached`, the path clears \
-         the field; `0-rtt-rejected`; or the stack's words for an error. Of several the first in this order. Empty \
-         where nothing did.";
+        "What went wrong with the connection: `version`, the server has none of the client's versions; `mtu`, \
+         datagrams larger than a link's `mtu` were lost; `no_answer`, nothing came back; `handshake`, it timed out \
+         before both ends had completed the handshake, as after early data; `idle`, it timed out later; \
+         `ecn_bleached`, the path clears the field; `0-rtt-rejected`; or the stack's words for an error. Of several \
+         the first in this order. Empty where nothing did.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
     jitter_ms: Option<f64>, "ms",
         "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its \

@@ -4,7 +4,7 @@ use perigee_results::{FlowRow, Outcome};
 use perigee_wire::IpVersion;
 
 use crate::quic;
-use crate::run::{FlowSpec, Run};
+use crate::run::{FlowSpec, Run, Scenario};
 use crate::transport::{Leg, Opener};
 
 impl Run {
@@ -47,7 +47,7 @@ impl Run {
 }
 
 /// A flow in words.
-pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
+pub(crate) fn in_words(scenario: &Scenario, flow: &FlowSpec) -> Vec<(&'static str, String)> {
     let mut words = vec![("kind", flow.traffic.kind().to_owned())];
     words.push(("amount", flow.traffic.to_string()));
     if flow.ip == IpVersion::V6 {
@@ -62,6 +62,7 @@ pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
     if let Some(quic) = flow.traffic.quic() {
         words.push(("opened by", opener(quic.opened_by)));
         words.extend(quic::in_words(quic));
+        words.push(("flow control", scenario.tightest_window(flow, quic).to_owned()));
     }
     if let Some((cc, params)) = flow.traffic.congestion_control() {
         words.push(("congestion control", format!("{}{}", cc.algorithm().name(), parameters(params))));

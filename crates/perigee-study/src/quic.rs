@@ -172,6 +172,16 @@ pub enum StreamWindow {
 }
 
 impl Scenario {
+    /// The smaller one of the two windows of flow control of this flow, in words that reports look for.
+    pub(crate) fn tightest_window(&self, flow: &FlowSpec, quic: &Quic) -> &'static str {
+        let stream = self.stream_window(flow, quic.stream_window);
+        if quic.window.is_some_and(|window| window.as_u64() < stream) {
+            "by the connection"
+        } else {
+            "by streams"
+        }
+    }
+
     /// The flow-control window of a stream of this flow, bytes.
     pub fn stream_window(&self, flow: &FlowSpec, window: StreamWindow) -> u64 {
         match window {
@@ -247,12 +257,17 @@ pub(crate) fn traffic(
 ) -> Result<Traffic, StrictError> {
     let flow = packets.flow;
     refuse_others(table, flow)?;
-    if cc.algorithm().needs_ecn() {
-        let name = cc.algorithm().name();
-        let message = format!("flow `{flow}`: `{name}` counts CE marks, which QUIC's stack does not report");
-        return Err(table.error("cc", message, "choose another `cc`, or transport = \"tcp\""));
-    }
     let settings = table.inner_or_defaults("quic")?;
+    let (algorithm, ecn) = (cc.algorithm(), settings.get("ecn")?);
+    if algorithm.needs_ecn() || (ecn && algorithm.counts_marks()) {
+        let name = algorithm.name();
+        let message = format!("flow `{flow}`: `{name}` counts CE marks, which QUIC's stack does not report");
+        return Err(if algorithm.needs_ecn() {
+            table.error("cc", message, "choose another `cc`, or transport = \"tcp\"")
+        } else {
+            settings.error("ecn", message, "set quic.ecn = false, or choose another `cc`")
+        });
+    }
     let quic = Quic {
         cc,
         cc_params,
@@ -271,7 +286,7 @@ pub(crate) fn traffic(
             .get::<Bytes>("max_datagram_size")?
             .map_or(ETHERNET_MTU - packets.ip.header_bytes() - UDP_HEADER, |size| size.as_u64() as u16),
         initial_window: settings.get("initial_window")?,
-        ecn: settings.get("ecn")?,
+        ecn,
         passed: 0,
     };
     if let QuicLoad::Population(Population { source: Visitors::Pages(pages), .. }) = &mut load {

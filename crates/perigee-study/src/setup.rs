@@ -97,7 +97,7 @@ fn flows_of(scenario: &Scenario) -> Vec<Thing> {
     let flows = scenario.flows.iter().map(|flow| {
         let ends = format!("{} to {}", node(scenario, flow.from), node(scenario, flow.to));
         let mut properties = vec![("way", ends)];
-        properties.extend(flow_row::in_words(flow));
+        properties.extend(flow_row::in_words(scenario, flow));
         (flow.name.clone(), properties)
     });
     flows.collect()

@@ -78,7 +78,8 @@ refuses! {
         "s.toml:18: `hosts.client.processing_time`: `8` has no unit; write \"8 us\"";
     queue_management_as_the_kind_of_a_queue: "rate = \"1 Gbit/s\"" =>
         "rate = \"1 Gbit/s\"\nqueue = { kind = \"fq-codel\", bytes = \"1 MB\" }",
-        "s.toml:24: `links.wire.queue.kind` cannot be `fq-codel`; write aqm = { kind = \"fq-codel\" } beside it";
+        "s.toml:24: `links.wire.queue.kind` cannot be `fq-codel`; write aqm = { kind = \"fq-codel\" } in its place, in the \
+         table `queue`";
     queue_management_as_a_queue: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nqueue = \"codel\"",
         "s.toml:24: `links.wire.queue`: `codel` does not start with a number; write { aqm = { kind = \"codel\" } }";
     queue_management_beside_a_queue: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\naqm = \"codel\"",

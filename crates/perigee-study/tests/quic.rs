@@ -1,6 +1,6 @@
 //! QUIC flows in a study: what they read as, and what is refused by name.
 
-use perigee_study::{Overrides, QuicHandshake, Run, StreamWindow, Study, Traffic};
+use perigee_study::{setup_json, Overrides, QuicHandshake, Run, StreamWindow, Study, Traffic};
 use perigee_units::Bytes;
 
 use crate::common::plan;
@@ -50,6 +50,7 @@ const QUIC: &str = "flow.transport=quic";
 
 #[test]
 fn a_quic_flow_has_its_settings_and_passes_its_proxies() {
+    let run_of = run;
     let run = run(&[QUIC, "flow.quic.handshake=0-rtt", "flow.quic.initial_max_data=4 MB", "flow.ip=v6"]);
     let scenario = &run.scenario;
     let Traffic::Quic { quic, .. } = &scenario.flows[0].traffic else { panic!("it is over QUIC") };
@@ -60,6 +61,9 @@ fn a_quic_flow_has_its_settings_and_passes_its_proxies() {
     // Twice 10 Mbit/s times 600 ms.
     let tuned = window(StreamWindow::Tuned);
     assert_eq!([window(StreamWindow::Default), tuned], [1_250_000, 1_500_000]);
+    let control = |data: &str| setup_json(&[run_of(&[QUIC, "flow.quic.initial_max_stream_data=tuned", data])]);
+    assert!(control("flow.quic.initial_max_data=1.4 MB").contains(r#"["flow control","by the connection"]"#));
+    assert!(control("flow.quic.initial_max_data=1.6 MB").contains(r#"["flow control","by streams"]"#));
 }
 
 #[test]
@@ -76,6 +80,14 @@ fn what_quic_does_not_have_is_refused_in_one_line() {
         let message = refusal(&[QUIC, setting]);
         assert!(message.contains(expected) && !message.contains('\n'), "{setting}: {message}");
     }
+    let marked =
+        STUDY.replace("size = \"1 MB\"", "size = \"1 MB\"\ntransport = \"quic\"\ncc = \"bbr3\"\nquic.ecn = true");
+    let message = plan(&marked, &[], false).expect_err("it is refused").to_string();
+    assert_eq!(
+        message,
+        "s.toml:25: flow `download`: `bbr3` counts CE marks, which QUIC's stack does not report; \
+         set quic.ecn = false, or choose another `cc`"
+    );
     let message = refusal(&["flow.quic.retry=true"]);
     assert!(message.contains("`quic` is without effect while transport = \"tcp\"; add transport"), "{message}");
     let pages = STUDY.replace("size = \"1 MB\"", "kind = \"pages\"\nduration = \"9 s\"\ntransport = \"quic\"\ntls = 1");

@@ -223,7 +223,9 @@ impl Process {
 /// The error about a wrong value of a key of `section`, with the fix for what was probably meant.
 pub(crate) fn wrong_value(error: StrictError, node: &Node, key: &Key, section: &Section) -> StrictError {
     match (key.kind, text_of(node).and_then(|word| section.process_of_kind(word))) {
-        (Kind::Word(_), Some(meant)) => StrictError { fix: format!("write {meant} beside it"), ..error },
+        (Kind::Word(_), Some(meant)) => {
+            StrictError { fix: format!("write {meant} in its place, in the table `{}`", section.name), ..error }
+        }
         _ => with_own_unit(error, node, key),
     }
 }

@@ -127,6 +127,7 @@ def analyze(
     kinds = {path: kind_of(path) for path in files}
     names = dict(zip(files, map(printable, names_of(files)), strict=True))
     runs: list[Run] = []
+    idle: list[str] = []
     if captures := [path for path in files if kinds[path] == "capture"]:
         sources = [(names[path], [path]) for path in captures]
         if options.joined:
@@ -139,10 +140,15 @@ def analyze(
         if kinds[path] in LOGS:
             runs += _logs(path, kinds[path], names[path], study)
         elif kinds[path] == "qlog":
-            runs += _qlog(path, names[path], study)
+            made_of, nothing = _qlog(path, names[path], study)
+            runs, idle = runs + made_of, idle + nothing
         elif kinds[path] == "probe":
             made, notes = probe_logs.tables(path, study)
             runs.append(Run(names[path], "probe", frames_of(made), notes, system="perigee probe"))
+    if idle and not runs:
+        raise InputError(f"{'; '.join(idle)}; take the qlog of a transfer")
+    if idle:
+        runs[0] = replace(runs[0], notes=(*runs[0].notes, *idle))
     return Analysis(study, tuple(_named(run, number, len(runs)) for number, run in enumerate(runs)), options)
 
 
@@ -276,22 +282,18 @@ def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
     return runs
 
 
-def _qlog(path: Path, called: str, study: str) -> list[Run]:
-    """Return a run of each connection that carried something.
-
-    Raises:
-        InputError: none did.
-    """
+def _qlog(path: Path, called: str, study: str) -> tuple[list[Run], list[str]]:
+    """Return a run of each connection that carried something, and a note on each other one."""
     traces = qlog.read(path)
-    runs = []
+    runs, idle = [], []
     for place, trace in enumerate(traces, 1):
         name = called if len(traces) == 1 else f"{called}, trace {place}"
         made, notes = qlog_flows.tables(trace, name, study)
         if made:
             runs.append(Run(name, "qlog", made, notes))
-    if not runs:
-        raise InputError(f"{printable(path.name)}: no stream carried anything in it; take the qlog of a transfer")
-    return runs
+        else:
+            idle.append(f"{name}: no stream carried anything in it")
+    return runs, idle
 
 
 def _named(run: Run, place: int, among: int) -> Run:

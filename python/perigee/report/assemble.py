@@ -69,7 +69,7 @@ def assemble(
         short=short,
         notes=[] if chapters else notes(context),
         made=[*made(context), ("Size", size)],
-        citations=citations(context.published),
+        citations=citations(context.published, results.manifest["versions"]["perigee"]),
         chapters=chapters,
         banner=REDUCED if context.is_reduced else "",
         asides=list(dict.fromkeys(asides)),

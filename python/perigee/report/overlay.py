@@ -84,7 +84,7 @@ def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
             for letter, context in zip(letters(len(results)), contexts, strict=True)
             for name, text in made(context)
         ],
-        citations=citations(None),
+        citations=citations(None, *(one.manifest["versions"]["perigee"] for one in results)),
     )
 
 

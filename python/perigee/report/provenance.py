@@ -98,16 +98,14 @@ def _date(manifest: Mapping[str, Any]) -> str:
     return f"{began:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M} UTC"
 
 
-def citations(published: Published | None, version: str | None = None) -> list[Citation]:
+def citations(published: Published | None, *versions: str) -> list[Citation]:
     """Return the works to cite with the report: the program, and the publication compared with.
 
     Args:
         published: the publication of the study.
-        version: version of the program; None: the installed one.
+        versions: those of the program that made the results.
     """
-    from perigee.version import __version__
-
-    version = version or __version__
+    version = " and ".join(dict.fromkeys(versions))
     program = Citation(
         what="this program",
         text=f"{AUTHORS}: {TITLE}, version {version}.",

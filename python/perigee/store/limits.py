@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import polars as pl
@@ -19,8 +20,11 @@ LIMITS = (
     ("rwnd_limited_s", "the receiver's window", "hosts.rmem"),
 )
 """Columns of `flows`, what they are the time of, and the setting that lifts it."""
-WINDOW_OF_QUIC = "flows.quic.initial_max_stream_data"
-"""The setting that lifts the receiver's window of a flow over QUIC."""
+WINDOWS_OF_QUIC = {
+    "by streams": "flows.quic.initial_max_stream_data",
+    "by the connection": "flows.quic.initial_max_data",
+}
+"""Settings that lift the receiver's window of a flow over QUIC, by what its setup has under `flow control`."""
 AT_PROXY = "the proxy's buffer or socket"
 """Who holds back a leg that begins at a proxy."""
 
@@ -51,11 +55,24 @@ def _clauses(results: Results, limit: tuple[str, str, str], label: Callable[[str
     rows = pl.concat([whole, own.drop("leg")]) if not legs.is_empty() else whole
     if column == "rwnd_limited_s" and "transport" in rows.columns:
         over_quic = pl.col("transport").fill_null("") == "quic"
-        yield from _clause(rows.filter(over_quic), column, (subject, WINDOW_OF_QUIC), label)
+        for windows, flows in _by_window(results, rows.filter(over_quic)):
+            yield from _clause(flows, column, (subject, windows), label)
         rows = rows.filter(~over_quic)
     yield from _clause(rows, column, (subject, setting), label)
     if column == "sndbuf_limited_s" and not of_proxy.is_empty():
         yield from _clause(of_proxy, column, (AT_PROXY, f"proxies.buffer or {setting}"), label)
+
+
+def _by_window(results: Results, rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the flows over QUIC that the same settings hold back, and these settings."""
+    said = {flow["name"]: dict(flow["properties"]).get("flow control", "") for flow in results.setup().get("flows", ())}
+    flows: dict[str, list[str]] = {}
+    for flow in rows["flow"].unique(maintain_order=True):
+        control = said.get(re.sub(r"\.\d+$", "", flow), "")
+        named = [setting for words, setting in WINDOWS_OF_QUIC.items() if words in control]
+        flows.setdefault(" or ".join(named) or WINDOWS_OF_QUIC["by streams"], []).append(flow)
+    for settings, names in flows.items():
+        yield settings, rows.filter(pl.col("flow").is_in(names))
 
 
 def _clause(rows: pl.DataFrame, column: str, words: tuple[str, str], label: Callable[[str], str]) -> Iterator[str]:

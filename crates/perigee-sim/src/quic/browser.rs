@@ -177,8 +177,11 @@ impl<'a> QuicBrowser<'a> {
         let slot = &mut self.slots[number as usize];
         let is_over = |open: &mut Box<Open>| open.transaction.is_none() && open.connection.is_over();
         if let Some(mut open) = slot.open.take_if(is_over) {
-            let columns = open.connection.columns(now);
-            self.closed = Some(columns.joined(self.closed.take()));
+            // The flow's end has counted those that were open.
+            if !self.ledger.has_ended() {
+                let columns = open.connection.columns(now);
+                self.closed = Some(columns.joined(self.closed.take()));
+            }
             self.qlogs.extend(open.take_qlogs());
             self.free.push(number);
         }
@@ -216,7 +219,7 @@ impl<'a> QuicBrowser<'a> {
         self.visits.next_at().min(self.ledger.next_instant())
     }
 
-    /// The flow ends, and with it all connections: nothing of them is measured any more.
+    /// The flow ends: nothing of its connections is measured any more.
     fn finish(&mut self, now: Time, outcome: Outcome) {
         for number in 0..self.slots.len() {
             let Some(open) = self.slots[number].open.as_deref_mut() else { continue };
@@ -224,7 +227,6 @@ impl<'a> QuicBrowser<'a> {
                 self.ledger.close(&transaction, SenderTotals::default(), false);
             }
             let columns = open.connection.columns(now);
-            open.connection.client().endpoint.close(now, 0);
             self.closed = Some(columns.joined(self.closed.take()));
         }
         self.ledger.finish(now, outcome, std::iter::empty());
@@ -287,6 +289,9 @@ impl OverQuic for QuicBrowser<'_> {
         if now >= self.ledger.end() && !self.ledger.has_ended() {
             self.finish(now, Outcome::Completed);
             for number in 0..self.slots.len() {
+                if let Some(open) = self.slots[number].open.as_deref_mut() {
+                    open.connection.client().endpoint.close(now, 0);
+                }
                 self.turn(now, number as u32, world);
             }
             world.flow_ended(now);

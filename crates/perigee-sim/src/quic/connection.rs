@@ -29,7 +29,8 @@ impl QuicColumns {
         SenderCounts { packets: Some(self.info.sent_datagrams), retransmitted: None }
     }
 
-    /// These of one connection, with those of others: sums, the first handshake, and the first cause.
+    /// These of one connection, with those of others: sums, the first handshake, and the first cause. What limited senders is of
+    /// each alone, since they send at the same time.
     pub(crate) fn joined(mut self, others: Option<Self>) -> Self {
         let Some(others) = others else { return self };
         if !others.handshake.is_empty() {
@@ -44,18 +45,11 @@ impl QuicColumns {
         mine.lost += theirs.lost;
         mine.spurious_losses += theirs.spurious_losses;
         mine.probe_timeouts = mine.probe_timeouts.zip(theirs.probe_timeouts).map(|(one, other)| one + other);
-        let (mine, theirs) = (&mut self.limits, &others.limits);
-        mine.busy += theirs.busy;
-        mine.flow_control += theirs.flow_control;
-        mine.application += theirs.application;
-        mine.window += theirs.window;
-        mine.pacing += theirs.pacing;
-        mine.handshake += theirs.handshake;
         self
     }
 
     pub(crate) fn fill(&self, row: &mut FlowRow) {
-        let Self { info, limits, .. } = self;
+        let info = &self.info;
         row.transport = "quic".into();
         row.handshake = self.handshake.as_str().into();
         row.cause = self.cause.as_str().into();
@@ -63,6 +57,11 @@ impl QuicColumns {
         row.rto_count = info.probe_timeouts.map(|count| count as u32);
         row.lost_packets = Some(info.lost);
         row.spurious_losses = Some(info.spurious_losses);
+    }
+
+    /// Adds what limited the sender of a flow that is one connection.
+    pub(crate) fn fill_limits(&self, row: &mut FlowRow) {
+        let limits = &self.limits;
         row.limited_by = longest(limits).into();
         row.set_limits(&SenderLimits {
             busy: Some(limits.busy),
@@ -277,10 +276,14 @@ impl QuicConnection {
             _ => None,
         });
         let client = &self.ends[self.opener as usize];
+        let has_timed_out = [from, to].contains(&Some(&Closed::TimedOut));
+        let is_open = self.ends.iter().all(|end| end.endpoint.is_connected());
         match () {
             () if mismatch => "version".to_owned(),
             () if self.was_too_large => "mtu".to_owned(),
             () if !self.was_answered => "no_answer".to_owned(),
+            () if has_timed_out && !is_open => "handshake".to_owned(),
+            () if has_timed_out => "idle".to_owned(),
             () if self.is_bleached => "ecn_bleached".to_owned(),
             () if client.was_refused => "0-rtt-rejected".to_owned(),
             () => error.unwrap_or_default(),

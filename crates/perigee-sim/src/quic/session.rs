@@ -254,6 +254,7 @@ impl OverQuic for QuicFlow {
         let columns = self.ended.take().unwrap_or_else(|| Box::new(self.connection.columns(stop)));
         self.meter.fill(&mut row, stop, columns.counts());
         columns.fill(&mut row);
+        columns.fill_limits(&mut row);
         row.set_outcome(self.outcome);
         row.passed_proxies = Some(self.passed);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());

@@ -20,6 +20,8 @@ mod proxy_populations;
 mod queues;
 #[cfg(feature = "quic")]
 mod quic;
+#[cfg(feature = "quic")]
+mod quic_pages;
 mod routes;
 mod states;
 mod transports;
