@@ -7,6 +7,7 @@ use perigee_cc::{AckSample, CaEvent, CaState, Departure, RateSample, Socket, Win
 use perigee_units::Time;
 
 use super::ledger::Ledger;
+use crate::qlog::Kind;
 
 /// Counts of the adapter beside the algorithm's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,6 +197,15 @@ impl Sender {
         }
     }
 
+    /// The peer has refused what was sent early, which the stack forgets.
+    pub(crate) fn on_early_data_refused(&mut self) {
+        while let Some(_packet) = self.ledger.take_early() {
+            self.sk.packets_out -= 1;
+            self.counters.forgotten += 1;
+        }
+        self.advance_una();
+    }
+
     /// A packet is deemed lost.
     pub(crate) fn on_lost(&mut self, now: Time, pn: u64) {
         self.set_clock(now);
@@ -289,10 +299,16 @@ impl Sender {
         }
     }
 
-    /// Begins to count the stack's questions of a turn, see [`Sender::is_held_by_pacer`]; returns the next sequence number.
+    /// Begins to count the stack's questions of a turn, see [`Sender::is_held_by_pacer`]; returns the place of the next packet in the
+    /// order of departure.
     pub(crate) fn begin_poll(&mut self) -> u32 {
         self.asked = 0;
-        self.sk.snd_nxt
+        self.sent
+    }
+
+    /// Packets of these kinds and lengths have left in a datagram, the first one that asks for an acknowledgement at this place.
+    pub(crate) fn set_kinds(&mut self, since: u32, kinds: impl Iterator<Item = (Kind, usize)>) {
+        self.ledger.set_kinds(since, kinds);
     }
 
     /// Whether the pacer has kept a packet back since [`Sender::begin_poll`]: the stack asks for metrics once in a turn that sends

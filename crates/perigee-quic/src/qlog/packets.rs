@@ -29,9 +29,9 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Types of packets, by their names in qlog.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+/// Types of packets, by their names in qlog, in the order of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
     Initial,
     Handshake,
     Early,
