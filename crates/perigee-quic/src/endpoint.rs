@@ -477,9 +477,6 @@ impl Endpoint {
                 self.is_connected = true;
                 if self.sends_early && !connection.accepted_0rtt() {
                     self.streams.forget();
-                    if let Some(control) = &self.control {
-                        control.lock().on_early_data_refused();
-                    }
                     events.push_back(Event::EarlyDataRefused);
                 }
                 events.push_back(Event::Connected);

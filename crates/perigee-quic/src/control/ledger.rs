@@ -58,19 +58,13 @@ impl Ledger {
     }
 
     /// Takes out a packet if more bytes are here than in flight, the oldest one of the earliest kind: the stack forgets packets with their
-    /// keys, those of the first messages first, and says so to nobody.
+    /// keys, those of the first messages first, and early data that are refused, and says so to nobody.
     pub(super) fn take_forgotten(&mut self, in_flight: u64) -> Option<Packet> {
         if self.bytes <= in_flight {
             return None;
         }
         let left = (0..self.packets.len()).filter(|at| !self.packets[*at].is_gone);
         let at = left.min_by_key(|at| self.packets[*at].kind)?;
-        Some(self.take_at(at))
-    }
-
-    /// Takes out a packet of early data.
-    pub(super) fn take_early(&mut self) -> Option<Packet> {
-        let at = self.packets.iter().position(|packet| packet.kind == Kind::Early && !packet.is_gone)?;
         Some(self.take_at(at))
     }
 

@@ -20,7 +20,7 @@ pub struct Counters {
     pub persistent: u64,
     /// Reductions that were undone.
     pub undone: u64,
-    /// Packets that left with the keys of a handshake, neither acknowledged nor lost.
+    /// Packets that left with the keys of a handshake or as early data that were refused, neither acknowledged nor lost.
     pub forgotten: u64,
 }
 
@@ -195,15 +195,6 @@ impl Sender {
         if !self.is_ready {
             self.complete_handshake();
         }
-    }
-
-    /// The peer has refused what was sent early, which the stack forgets.
-    pub(crate) fn on_early_data_refused(&mut self) {
-        while let Some(_packet) = self.ledger.take_early() {
-            self.sk.packets_out -= 1;
-            self.counters.forgotten += 1;
-        }
-        self.advance_una();
     }
 
     /// A packet is deemed lost.
