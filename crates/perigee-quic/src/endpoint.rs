@@ -20,7 +20,7 @@ use crate::control::{Counters, Made, Sender, Shared};
 use crate::events::{Closed, Ecn, Event, StreamId};
 use crate::info::{Chronograph, Info, Limit, Limits};
 use crate::null::{NullKey, Ticket};
-use crate::qlog::Qlog;
+use crate::qlog::{self, Qlog};
 use crate::setup;
 use crate::streams::Streams;
 
@@ -80,9 +80,14 @@ pub struct Endpoint {
     sends_early: bool,
     chronograph: Chronograph,
     now: Time,
-    probe_timeouts: u64,
-    /// A timer has fired that neither found losses nor released a paced packet: what leaves now is a probe.
-    may_probe: bool,
+    /// Probe timeouts of the handshake.
+    handshake_probes: u64,
+    /// The handshake's state when a timer fired in it, until all has left for which the timer is the reason.
+    at_timer: Option<HandshakeFrames>,
+    /// The keys of the handshake are of no more use (RFC 9001, section 4.1.2).
+    is_confirmed: bool,
+    /// The pacer holds a packet back.
+    is_held: bool,
     qlog: Option<Box<Qlog>>,
 }
 
@@ -118,6 +123,9 @@ impl Endpoint {
             .cid_generator(Arc::new(move || Box::new(Cids::new(seed)) as Box<dyn ConnectionIdGenerator>))
             .supported_versions(vec![config.version])
             .grease_quic_bit(false);
+        // Announced to the peer, which sends no larger one.
+        let largest = config.datagram_bytes.max(stack.get_max_udp_payload_size() as u16);
+        stack.max_udp_payload_size(largest).expect("a datagram has 1200 to 65527 bytes");
         let mut endpoint = Self {
             config: config.clone(),
             is_server,
@@ -134,8 +142,10 @@ impl Endpoint {
             sends_early: false,
             chronograph: Chronograph::default(),
             now: Time::ZERO,
-            probe_timeouts: 0,
-            may_probe: false,
+            handshake_probes: 0,
+            at_timer: None,
+            is_confirmed: false,
+            is_held: false,
             qlog: (config.qlog && matches!(config.keys, Keys::Null)).then(|| Box::new(Qlog::new(config, is_server))),
         };
         if let (Some(_), Some(control)) = (&endpoint.qlog, &endpoint.control) {
@@ -151,6 +161,7 @@ impl Endpoint {
     /// Opens the connection of a client.
     pub fn open(&mut self, now: Time) {
         self.set_now(now);
+        self.chronograph.open(now);
         let (config, name) = setup::client(&self.config, self.factory(), self.seed);
         match self.stack.connect(clock::instant(now), config, SERVER, &name) {
             Ok(connection) => {
@@ -164,7 +175,7 @@ impl Endpoint {
     /// A datagram of the peer has arrived with this ECN field.
     pub fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn) {
         self.set_now(now);
-        self.may_probe = false;
+        self.at_timer = None;
         self.log_datagram(false, datagram);
         let ecn = if self.config.ecn { ecn.to_stack() } else { None };
         let from = FourTuple::from_remote(if self.is_server { CLIENT } else { SERVER });
@@ -191,10 +202,8 @@ impl Endpoint {
         if connection.poll_timeout().is_none_or(|at| clock::time(at) > now) {
             return;
         }
-        let lost = |control: &Option<Shared>| control.as_ref().map(|control| control.lock().sk.lost);
-        let before = lost(&self.control);
+        self.at_timer = (!self.is_confirmed && !self.is_held).then(|| HandshakeFrames::of(connection));
         connection.handle_timeout(clock::instant(now));
-        self.may_probe = before == lost(&self.control) && self.chronograph.limit() != Limit::Pacing;
         self.take_reports();
         self.log_state();
     }
@@ -221,9 +230,10 @@ impl Endpoint {
             self.end_turn();
             return None;
         };
-        let after = self.control.as_ref().map(|control| control.lock().sk.snd_nxt);
-        if before != after && std::mem::take(&mut self.may_probe) {
-            self.probe_timeouts += 1;
+        if let (Some(control), Some(since)) = (&self.control, before)
+            && datagram.first().is_some_and(|first| first & LONG_HEADER != 0)
+        {
+            control.lock().set_kinds(since, qlog::kinds(datagram));
         }
         self.log_datagram(true, datagram);
         Some(if self.config.ecn { Ecn::from_stack(transmit.ecn) } else { Ecn::NotEct })
@@ -242,7 +252,6 @@ impl Endpoint {
 
     /// Writes bytes to a stream; those beyond the peer's credit wait here.
     pub fn write(&mut self, stream: StreamId, bytes: u64) {
-        self.may_probe = false;
         if let Some(control) = &self.control {
             control.lock().on_write();
         }
@@ -253,7 +262,6 @@ impl Endpoint {
 
     /// Ends a stream after what has been written to it.
     pub fn finish(&mut self, stream: StreamId) {
-        self.may_probe = false;
         if let Some((_, connection)) = &mut self.connection {
             self.streams.finish(connection, stream);
         }
@@ -345,7 +353,7 @@ impl Endpoint {
             sent_datagrams: stats.udp_tx.datagrams,
             received_datagrams: stats.udp_rx.datagrams,
             spurious_losses: stats.spurious_congestion_events,
-            probe_timeouts: None,
+            probe_timeouts: self.probe_timeouts(stats.frame_tx.immediate_ack),
             counters: Counters::default(),
             limit: None,
         };
@@ -366,6 +374,13 @@ impl Endpoint {
         self.control.as_ref().map_or(0, |control| control.lock().memory())
     }
 
+    /// Probe timeouts. After the handshake only probes ask a peer of this crate for an acknowledgement at once, two for each timeout
+    /// (RFC 9002, section 6.2.4); other peers may not understand the question.
+    fn probe_timeouts(&self, asked: u64) -> Option<u64> {
+        let can_tell = self.control.is_some() && matches!(self.config.keys, Keys::Null);
+        can_tell.then(|| self.handshake_probes + asked.div_ceil(PROBES))
+    }
+
     fn info_of(&self, sender: &Sender, common: &Info) -> Info {
         let sk = &sender.sk;
         Info {
@@ -379,7 +394,6 @@ impl Endpoint {
             app_limited: Some(sk.app_limited != 0),
             pacing_rate_bps: sender.pacing_rate().map(|rate| rate.saturating_mul(8)),
             ca_state: Some(sender.state()),
-            probe_timeouts: Some(self.probe_timeouts),
             counters: sender.counters,
             limit: Some(self.chronograph.limit()),
             ..common.clone()
@@ -427,7 +441,10 @@ impl Endpoint {
             return;
         }
         match self.stack.accept(incoming, clock::instant(self.now), &mut answer, None) {
-            Ok(connection) => self.connection = Some(connection),
+            Ok(connection) => {
+                self.chronograph.open(self.now);
+                self.connection = Some(connection);
+            }
             Err(error) => {
                 if error.response.is_some() {
                     self.responses.push_back(answer);
@@ -464,6 +481,7 @@ impl Endpoint {
                 }
                 events.push_back(Event::Connected);
             }
+            noq_proto::Event::HandshakeConfirmed => self.is_confirmed = true,
             noq_proto::Event::ConnectionLost { reason } => self.end(Closed::from_stack(&reason)),
             noq_proto::Event::Stream(event) => match event {
                 StreamEvent::Opened { dir } => self.streams.accept(connection, dir, |event| events.push_back(event)),
@@ -491,12 +509,15 @@ impl Endpoint {
 
     /// Nothing more leaves now: records why.
     fn end_turn(&mut self) {
-        self.may_probe = false;
+        if let (Some(before), Some((_, connection))) = (self.at_timer.take(), &mut self.connection) {
+            self.handshake_probes += u64::from(HandshakeFrames::of(connection).are_probes_since(&before));
+        }
         self.take_reports();
         let Some(control) = &self.control else { return };
         let mut sender = control.lock();
         let (is_held, is_waiting) = (sender.is_held_by_pacer(), self.streams.are_waiting());
         let window_full = sender.end_turn(self.now, !is_held && !is_waiting);
+        self.is_held = is_held;
         let limit = match () {
             () if !self.is_connected => Limit::Handshake,
             () if window_full => Limit::Window,
@@ -515,6 +536,24 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
+/// Counts by which a probe of the handshake shows.
+struct HandshakeFrames {
+    messages: u64,
+    lost: u64,
+}
+
+impl HandshakeFrames {
+    fn of(connection: &mut Connection) -> Self {
+        let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
+        Self { messages: stats.frame_tx.crypto + stats.frame_tx.ping, lost: stats.lost_packets }
+    }
+
+    /// Messages have left again, or a PING, since a timer fired that has found no loss.
+    fn are_probes_since(&self, before: &Self) -> bool {
+        self.messages > before.messages && self.lost == before.lost
+    }
+}
+
 fn seed_of_stack(seed: u64) -> [u8; 32] {
     let (mut stream, mut bytes) = (Stream::new(seed, "quic"), [0; 32]);
     for word in bytes.chunks_exact_mut(size_of::<u64>()) {
@@ -523,6 +562,10 @@ fn seed_of_stack(seed: u64) -> [u8; 32] {
     bytes
 }
 
+/// Bit of a packet with a long header (RFC 9000, section 17.2): datagrams with packets of the handshake, or before it, begin with one.
+const LONG_HEADER: u8 = 0x80;
+/// Packets that the stack sends after a probe timeout.
+const PROBES: u64 = 2;
 /// Addresses of the ends (RFC 5737): the host routes, so all connections may have the same.
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 49152);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);

@@ -34,7 +34,7 @@ pub struct Info {
     pub received_datagrams: u64,
     /// Times that everything deemed lost turned out to have arrived.
     pub spurious_losses: u64,
-    /// Probe timeouts; `None` of the stack's own controls.
+    /// Probe timeouts; `None` of the stack's own controls, and with real keys, whose peer may not let them be told.
     pub probe_timeouts: Option<u64>,
     /// Counts of the adapter.
     pub counters: Counters,
@@ -60,7 +60,7 @@ pub enum Limit {
     FlowControl,
 }
 
-/// Times since the handshake during which something limited what an endpoint sends.
+/// Times since the connection opened during which something limited what an endpoint sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Data were unsent or unacknowledged.
@@ -81,16 +81,22 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chronograph {
     limit: Limit,
-    since: Time,
+    /// `None` before the connection opens.
+    since: Option<Time>,
     elapsed: [Time; Limit::FlowControl as usize + 1],
 }
 
 impl Chronograph {
+    /// The connection opens, in its handshake.
+    pub(crate) fn open(&mut self, now: Time) {
+        self.since = Some(now);
+    }
+
     /// This limit is in force from `now` on.
     pub(crate) fn note(&mut self, limit: Limit, now: Time) {
         if limit != self.limit {
             self.elapsed[self.limit as usize] = self.under(self.limit, now);
-            (self.limit, self.since) = (limit, now);
+            (self.limit, self.since) = (limit, Some(now));
         }
     }
 
@@ -99,8 +105,8 @@ impl Chronograph {
     }
 
     fn under(&self, limit: Limit, now: Time) -> Time {
-        let running = if limit == self.limit { now.checked_sub(self.since).unwrap_or(Time::ZERO) } else { Time::ZERO };
-        self.elapsed[limit as usize] + running
+        let since = self.since.filter(|_| limit == self.limit);
+        self.elapsed[limit as usize] + since.and_then(|since| now.checked_sub(since)).unwrap_or(Time::ZERO)
     }
 
     /// The times until `now`.

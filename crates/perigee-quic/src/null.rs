@@ -170,6 +170,8 @@ impl NullSession {
         let bytes = match message {
             Message::ClientHello => CLIENT_HELLO,
             Message::ServerHello => SERVER_HELLO,
+            // A session that resumes an earlier one has no certificates (RFC 8446, section 2.2).
+            Message::ServerFinished if self.early_offered => body.len() + HEADER + FINISHED,
             Message::ServerFinished => self.setup.certificate_bytes,
             Message::ClientKeys => return,
             Message::ClientFinished => FINISHED,

@@ -15,6 +15,7 @@ use crate::events::Closed;
 use crate::info::Info;
 use crate::Config;
 use frames::put;
+pub(crate) use packets::Kind;
 use packets::{Bytes, Hex, Packet, SPACES};
 
 /// The log of one endpoint.
@@ -29,6 +30,12 @@ pub(crate) struct Qlog {
     is_closed: bool,
     probes: u64,
     last: Metrics,
+}
+
+/// Kinds and lengths of the packets of a datagram, which real keys do not hide.
+pub(crate) fn kinds(datagram: &[u8]) -> impl Iterator<Item = (Kind, usize)> + '_ {
+    let mut rest = Bytes(datagram);
+    std::iter::from_fn(move || packets::take(&mut rest, &[0; SPACES]).map(|packet| (packet.kind, packet.length)))
 }
 
 /// The values of an event of metrics, as its text; an event has those that have changed.

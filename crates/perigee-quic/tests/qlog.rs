@@ -1,6 +1,6 @@
 //! The logs of both ends: equal in every run, and of what the stack did.
 
-use perigee_quic::Config;
+use perigee_quic::{AckFrequency, Config};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::common::{download, with, Path, SERVER};
@@ -51,5 +51,25 @@ fn each_record_is_a_whole_text_with_frames_that_are_known() {
             assert!(depth('{', '}') && depth('[', ']'), "{record}");
             assert!(!record.contains("unknown\",\"frame_type"), "{record}");
         }
+    }
+}
+
+#[test]
+fn frames_of_the_acknowledgement_frequency_have_their_names() {
+    let path = Path {
+        rate: Rate::from_mbps(20.0),
+        delay: Time::from_millis(20),
+        queue: Bytes::new(60_000),
+        silence: Time::from_millis(400)..Time::from_secs(1),
+        loses: |_| false,
+    };
+    let client = Config { qlog: true, ..with("reno") };
+    let server = Config { ack_frequency: Some(AckFrequency { packets: 3, delay: None }), ..client.clone() };
+    let mut done = download(&path, [&client, &server], BYTES, Time::from_secs(60));
+    for log in done.ends.each_mut().map(|end| end.take_qlog().expect("a log was asked for")) {
+        let log = String::from_utf8(log).expect("it is text");
+        let asked = r#""frame_type":"ack_frequency","sequence_number":0,"ack_eliciting_threshold":3,"#;
+        assert!(log.contains(asked) && log.contains(r#"{"frame_type":"immediate_ack"}"#));
+        assert!(!log.contains(r#""frame_type":"unknown""#));
     }
 }

@@ -1,6 +1,6 @@
 //! Watches the stack: what a new release of it may change, and what this crate takes from how it behaves.
 
-use perigee_quic::Limit;
+use perigee_quic::{AckFrequency, Config, Limit};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::common::{download, unbounded, Path, SERVER};
@@ -83,4 +83,32 @@ fn a_download_completes_after_thousands_of_gaps() {
 fn a_download_of_100_mb_completes_after_nearly_ten_thousand_losses() {
     let lost = lost_by_an_overshoot(250.0, 100_000_000);
     assert!(lost > 9_000, "{lost}");
+}
+
+/// The longest silence of a server that sends 1 MB over 100 ms one way, and its probe timeouts, where it asks for an acknowledgement of so
+/// many packets and one.
+fn asked_for_rare_acknowledgements(packets: u32) -> (Time, Option<u64>) {
+    let path = Path {
+        rate: Rate::from_mbps(20.0),
+        delay: Time::from_millis(100),
+        queue: Bytes::new(500_000),
+        silence: Time::MAX..Time::MAX,
+        loses: |_| false,
+    };
+    let client = unbounded("reno");
+    let server = Config { ack_frequency: Some(AckFrequency { packets, delay: None }), ..client.clone() };
+    let mut download = download(&path, [&client, &server], 1_000_000, Time::from_secs(60));
+    let silence = download.departures[SERVER].windows(2).map(|pair| pair[1] - pair[0]).max().expect("it sends");
+    (silence, download.ends[SERVER].info().probe_timeouts)
+}
+
+/// The client has a packet of data before it acknowledges the last one of the handshake, which stops the timer of the first one's
+/// acknowledgement for good: the first window of ten is acknowledged when a probe asks for it, where the count does not ask before.
+#[test]
+fn an_acknowledgement_of_the_handshake_stops_the_timer_of_datas() {
+    let round_trip = Time::from_millis(200);
+    let (silence, probes) = asked_for_rare_acknowledgements(9);
+    assert!(silence < round_trip + Time::from_millis(25) && probes == Some(0), "{silence}, {probes:?}");
+    let (silence, probes) = asked_for_rare_acknowledgements(10);
+    assert!(silence > round_trip * 2 && probes == Some(1), "the stack has been mended: {silence}, {probes:?}");
 }

@@ -68,3 +68,36 @@ fn a_stream_window_of_the_stacks_default_holds_a_download_and_says_so() {
     assert_ne!(download.ends[SERVER].info().limit, Some(Limit::FlowControl), "at its end all has credit");
     assert!(download.events[CLIENT].iter().any(|event| matches!(event, Event::Received(_))));
 }
+
+#[test]
+fn datagrams_have_the_size_of_the_settings() {
+    let config = Config { datagram_bytes: 8000, ..unbounded("reno") };
+    let mut download = download(&path(1_000_000), [&config, &config], 1_000_000, Time::from_secs(60));
+    assert!(download.done.is_some());
+    let sent = download.ends[SERVER].info().sent_datagrams;
+    assert!((125..150).contains(&sent), "{sent}");
+}
+
+/// The pacer's timer releases packets that are no probes, also where the window is full as it does.
+#[test]
+fn a_paced_sender_whose_losses_are_repaired_has_no_probe_timeouts() {
+    let config = Config { pacing: true, ..with("reno") };
+    let path = Path { delay: Time::from_millis(300), ..path(40_000) };
+    let mut download = download(&path, [&config, &config], 5_000_000, Time::from_secs(60));
+    assert!(download.done.is_some() && download.dropped > 0);
+    assert_eq!(download.ends[SERVER].info().probe_timeouts, Some(0));
+}
+
+#[test]
+fn the_time_before_a_connection_opens_is_not_its_handshake() {
+    let config = with("reno");
+    let mut ends = [perigee_quic::Endpoint::client(&config, 1), perigee_quic::Endpoint::server(&config, 2)];
+    let handshakes = |ends: &[perigee_quic::Endpoint; 2], at| ends.each_ref().map(|end| end.limits(at).handshake);
+    let [opens, later] = [10, 11].map(Time::from_secs);
+    ends[CLIENT].open(opens);
+    assert_eq!(handshakes(&ends, later), [Time::from_secs(1), Time::ZERO]);
+    let mut datagram = Vec::new();
+    let ecn = ends[CLIENT].poll_transmit(opens, &mut datagram).expect("a hello");
+    ends[SERVER].on_datagram(later, &datagram, ecn);
+    assert_eq!(handshakes(&ends, later + Time::from_secs(1)), [Time::from_secs(2), Time::from_secs(1)]);
+}

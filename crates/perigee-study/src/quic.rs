@@ -6,12 +6,12 @@ use perigee_cc::Selected;
 use perigee_results::Name;
 use perigee_text::{key, text_of, Kind, Node, Read, Reader, Section, Special, StrictError, DAYS_30, LARGEST};
 use perigee_traffic::{Http, Population, Visitors};
-use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
+use perigee_units::{Bytes, Encode, Time};
 use serde_json::json;
 
 use crate::packets::Packets;
 use crate::run::{FlowSpec, QuicLoad, Scenario, Traffic};
-use crate::transport::Opener;
+use crate::transport::{Opener, Quic, QuicHandshake, StreamWindow};
 
 /// `quic` of a flow.
 pub(crate) static QUIC: Section = Section {
@@ -111,65 +111,6 @@ static WINDOW: Special = Special {
     check: |node, what| StreamWindow::read(node, what).map(drop),
     schema: Some(|| json!({ "type": "string" })),
 };
-
-/// The two ends of a QUIC connection.
-#[derive(Clone, Debug)]
-pub struct Quic {
-    /// Congestion control of both ends.
-    pub cc: Selected,
-    /// Parameters of the congestion control that the study set: a JSON object.
-    pub cc_params: Name,
-    /// The end that opens the connection.
-    pub opened_by: Opener,
-    /// When data may leave.
-    pub handshake: QuicHandshake,
-    /// Whether the server validates addresses by Retry packets.
-    pub retry: bool,
-    /// Whether the server has the client's version.
-    pub same_version: bool,
-    /// Whether each response has a stream of its own.
-    pub stream_per_response: bool,
-    /// Flow-control window of a stream.
-    pub stream_window: StreamWindow,
-    /// Flow-control window of a connection; `None`: that of its streams.
-    pub window: Option<Bytes>,
-    /// Ack-eliciting packets that may arrive without an acknowledgement at once.
-    pub ack_threshold: u32,
-    /// Longest delay of an acknowledgement.
-    pub max_ack_delay: Time,
-    /// Time without packets after which the connection is given up.
-    pub idle_timeout: Time,
-    /// Payload of a full datagram.
-    pub datagram: u16,
-    /// First congestion window, in datagrams.
-    pub initial_window: u32,
-    /// Whether datagrams are ECN-capable.
-    pub ecn: bool,
-    /// Enabled proxies on the way of its data, which pass it by.
-    pub passed: u32,
-}
-
-/// When the data of a connection may leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuicHandshake {
-    /// After the handshake.
-    OneRtt,
-    /// With the client's first packets.
-    ZeroRtt,
-    /// With the client's first packets, and again after the handshake, since the server rejects them.
-    ZeroRttRejected,
-}
-
-/// The flow-control window of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamWindow {
-    /// As stacks have it by default.
-    Default,
-    /// Twice the bandwidth-delay product of the path.
-    Tuned,
-    /// A size.
-    Size(Bytes),
-}
 
 impl Scenario {
     /// The smaller one of the two windows of flow control of this flow, in words that reports look for.
@@ -344,26 +285,6 @@ impl Encode for QuicHandshake {
         write!(out, "{self}")
     }
 }
-
-encode_struct!(Quic {
-    cc,
-    cc_params,
-    opened_by,
-    handshake,
-    retry,
-    same_version,
-    stream_per_response,
-    stream_window,
-    window,
-    ack_threshold,
-    max_ack_delay,
-    idle_timeout,
-    datagram,
-    initial_window,
-    ecn,
-    passed,
-});
-encode_enum!(StreamWindow { Default, Tuned, Size(size) });
 
 /// Values of `transport`.
 pub(crate) const TRANSPORTS: &[&str] = &["tcp", QUIC_WORD];

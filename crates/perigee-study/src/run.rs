@@ -12,9 +12,8 @@ use perigee_traffic::{App, Datagrams, Ledger, Population, Schedule, Script, Visi
 use perigee_units::{encode_enum, encode_struct, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports, LOWER_EFFORT};
 
-use crate::quic::Quic;
 use crate::reroute::Reroute;
-use crate::transport::{Leg, Opener, ProxySpec, Tcp};
+use crate::transport::{Leg, Opener, ProxySpec, Quic, Tcp};
 
 /// One run of a plan.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
-//! TCP connections of flows, the proxies that split them, and the end that opens a connection.
+//! Connections of flows over TCP and QUIC, the proxies that split them, and the end that opens a connection.
 
 use perigee_cc::Selected;
 use perigee_results::Name;
 use perigee_settings::Config;
-use perigee_units::{encode_enum, encode_struct, Bytes};
+use perigee_units::{encode_enum, encode_struct, Bytes, Time};
 
 /// The two ends of a TCP connection.
 #[derive(Clone, Debug)]
@@ -20,6 +20,65 @@ pub struct Tcp {
     pub opened_by: Opener,
     /// The connections into which proxies split it, in the direction of the data; empty if it is not split.
     pub legs: Vec<Leg>,
+}
+
+/// The two ends of a QUIC connection.
+#[derive(Clone, Debug)]
+pub struct Quic {
+    /// Congestion control of both ends.
+    pub cc: Selected,
+    /// Parameters of the congestion control that the study set: a JSON object.
+    pub cc_params: Name,
+    /// The end that opens the connection.
+    pub opened_by: Opener,
+    /// When data may leave.
+    pub handshake: QuicHandshake,
+    /// Whether the server validates addresses by Retry packets.
+    pub retry: bool,
+    /// Whether the server has the client's version.
+    pub same_version: bool,
+    /// Whether each response has a stream of its own.
+    pub stream_per_response: bool,
+    /// Flow-control window of a stream.
+    pub stream_window: StreamWindow,
+    /// Flow-control window of a connection; `None`: that of its streams.
+    pub window: Option<Bytes>,
+    /// Ack-eliciting packets that may arrive without an acknowledgement at once.
+    pub ack_threshold: u32,
+    /// Longest delay of an acknowledgement.
+    pub max_ack_delay: Time,
+    /// Time without packets after which the connection is given up.
+    pub idle_timeout: Time,
+    /// Payload of a full datagram.
+    pub datagram: u16,
+    /// First congestion window, in datagrams.
+    pub initial_window: u32,
+    /// Whether datagrams are ECN-capable.
+    pub ecn: bool,
+    /// Enabled proxies on the way of its data, which pass it by.
+    pub passed: u32,
+}
+
+/// When the data of a connection may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuicHandshake {
+    /// After the handshake.
+    OneRtt,
+    /// With the client's first packets.
+    ZeroRtt,
+    /// With the client's first packets, and again after the handshake, since the server rejects them.
+    ZeroRttRejected,
+}
+
+/// The flow-control window of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamWindow {
+    /// As stacks have it by default.
+    Default,
+    /// Twice the bandwidth-delay product of the path.
+    Tuned,
+    /// A size.
+    Size(Bytes),
 }
 
 /// One of the connections into which proxies split a flow.
@@ -98,3 +157,22 @@ encode_struct!(LegEnd { cc, cc_params, config });
 encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
 encode_enum!(Handshake { Accept, Connect });
 encode_enum!(Opener { Receiver, Sender });
+encode_struct!(Quic {
+    cc,
+    cc_params,
+    opened_by,
+    handshake,
+    retry,
+    same_version,
+    stream_per_response,
+    stream_window,
+    window,
+    ack_threshold,
+    max_ack_delay,
+    idle_timeout,
+    datagram,
+    initial_window,
+    ecn,
+    passed,
+});
+encode_enum!(StreamWindow { Default, Tuned, Size(size) });

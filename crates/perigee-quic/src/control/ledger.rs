@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use perigee_cc::Departure;
 
+use crate::qlog::Kind;
+
 /// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
@@ -14,6 +16,7 @@ pub(super) struct Packet {
     pub(super) order: u32,
     /// Its departure, for rate samples.
     pub(super) departure: Departure,
+    kind: Kind,
     is_gone: bool,
 }
 
@@ -27,27 +30,41 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn push(&mut self, pn: u64, bytes: u16, order: u32, departure: Departure) {
         self.bytes += u64::from(bytes);
-        self.packets.push_back(Packet { pn, bytes, order, departure, is_gone: false });
+        self.packets.push_back(Packet { pn, bytes, order, departure, kind: Kind::Data, is_gone: false });
+    }
+
+    /// Says of which kinds the packets are that have left from this place in the order of departure on: those of their datagram, with
+    /// their lengths. Packets that ask for no acknowledgement are not here.
+    pub(super) fn set_kinds(&mut self, since: u32, mut kinds: impl Iterator<Item = (Kind, usize)>) {
+        let begin = self.packets.partition_point(|packet| (packet.order.wrapping_sub(since) as i32) < 0);
+        for packet in self.packets.range_mut(begin..) {
+            packet.kind =
+                kinds.find(|(_, length)| *length == usize::from(packet.bytes)).map_or(packet.kind, |(kind, _)| kind);
+        }
     }
 
     /// Takes out the packet of this number, which left at this time.
     pub(super) fn take_acked(&mut self, pn: u64, sent_us: u64) -> Option<Packet> {
         let begin = self.packets.partition_point(|packet| packet.departure.sent_us < sent_us);
-        self.take_from(begin, pn)
+        let sent_then = self.packets.range(begin..).take_while(|packet| packet.departure.sent_us == sent_us);
+        let at = begin + position(sent_then, pn)?;
+        Some(self.take_at(at))
     }
 
     /// Takes out the oldest packet of this number. In a handshake it may be of another space than the one meant, sent as long ago.
     pub(super) fn take_lost(&mut self, pn: u64) -> Option<Packet> {
-        self.take_from(0, pn)
+        let at = position(self.packets.iter(), pn)?;
+        Some(self.take_at(at))
     }
 
-    /// Takes out the oldest packet if more bytes are here than in flight: the stack forgets packets of a space with its keys, and says
-    /// so to nobody.
+    /// Takes out a packet if more bytes are here than in flight, the oldest one of the earliest kind: the stack forgets packets with their
+    /// keys, those of the first messages first, and early data that are refused, and says so to nobody.
     pub(super) fn take_forgotten(&mut self, in_flight: u64) -> Option<Packet> {
         if self.bytes <= in_flight {
             return None;
         }
-        let at = self.packets.iter().position(|packet| !packet.is_gone)?;
+        let left = (0..self.packets.len()).filter(|at| !self.packets[*at].is_gone);
+        let at = left.min_by_key(|at| self.packets[*at].kind)?;
         Some(self.take_at(at))
     }
 
@@ -61,11 +78,6 @@ impl Ledger {
         self.packets.capacity() * size_of::<Packet>()
     }
 
-    fn take_from(&mut self, begin: usize, pn: u64) -> Option<Packet> {
-        let at = self.packets.range(begin..).position(|packet| packet.pn == pn && !packet.is_gone)?;
-        Some(self.take_at(begin + at))
-    }
-
     fn take_at(&mut self, at: usize) -> Packet {
         let packet = self.packets[at];
         self.packets[at].is_gone = true;
@@ -75,4 +87,9 @@ impl Ledger {
         }
         packet
     }
+}
+
+/// Place among these of the packet of this number.
+fn position<'a>(mut packets: impl Iterator<Item = &'a Packet>, pn: u64) -> Option<usize> {
+    packets.position(|packet| packet.pn == pn && !packet.is_gone)
 }

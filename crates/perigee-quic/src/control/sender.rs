@@ -7,6 +7,7 @@ use perigee_cc::{AckSample, CaEvent, CaState, Departure, RateSample, Socket, Win
 use perigee_units::Time;
 
 use super::ledger::Ledger;
+use crate::qlog::Kind;
 
 /// Counts of the adapter beside the algorithm's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct Counters {
     pub persistent: u64,
     /// Reductions that were undone.
     pub undone: u64,
-    /// Packets that left with the keys of a handshake, neither acknowledged nor lost.
+    /// Packets that left with the keys of a handshake or as early data that were refused, neither acknowledged nor lost.
     pub forgotten: u64,
 }
 
@@ -293,10 +294,16 @@ impl Sender {
         }
     }
 
-    /// Begins to count the stack's questions of a turn, see [`Sender::is_held_by_pacer`]; returns the next sequence number.
+    /// Begins to count the stack's questions of a turn, see [`Sender::is_held_by_pacer`]; returns the place of the next packet in the
+    /// order of departure.
     pub(crate) fn begin_poll(&mut self) -> u32 {
         self.asked = 0;
-        self.sk.snd_nxt
+        self.sent
+    }
+
+    /// Packets of these kinds and lengths have left in a datagram, the first one that asks for an acknowledgement at this place.
+    pub(crate) fn set_kinds(&mut self, since: u32, kinds: impl Iterator<Item = (Kind, usize)>) {
+        self.ledger.set_kinds(since, kinds);
     }
 
     /// Whether the pacer has kept a packet back since [`Sender::begin_poll`]: the stack asks for metrics once in a turn that sends

@@ -1,4 +1,4 @@
-//! Frames (RFC 9000, section 19) in the words of qlog.
+//! Frames (RFC 9000, section 19; draft-ietf-quic-ack-frequency, sections 4 and 5) in the words of qlog.
 
 use std::fmt::Write;
 
@@ -95,6 +95,11 @@ fn frame(kind: u64, bytes: &mut Bytes<'_>, out: &mut String) -> Option<()> {
             );
         }
         0x1e => plain("handshake_done", out),
+        0x1f => plain("immediate_ack", out),
+        0xaf => {
+            let names = ["sequence_number", "ack_eliciting_threshold", "request_max_ack_delay", "reordering_threshold"];
+            numbers("ack_frequency", &names, bytes, out)?;
+        }
         _ => return None,
     }
     Some(())

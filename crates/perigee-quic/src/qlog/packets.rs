@@ -40,9 +40,9 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Types of packets, by their names in qlog.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+/// Types of packets, by their names in qlog, in the order of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
     Initial,
     Handshake,
     Early,
