@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adversary.parameters import congestion_control
 
-SYSTEMS = ("linux-6.18", "linux-6.1", "linux-5.10", "linux-4.15", "linux-2.6.20", "windows-11", "macos-15", "rfc", "ns-2")
+SYSTEMS = (
+    "linux-6.18",
+    "linux-6.1",
+    "linux-5.10",
+    "linux-4.15",
+    "linux-2.6.20",
+    "windows-11",
+    "macos-15",
+    "rfc",
+    "ns-2",
+)
 """The presets of hosts."""
 
 WAYS: Mapping[str, Sequence[str]] = {
