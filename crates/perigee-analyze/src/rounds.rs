@@ -172,8 +172,9 @@ impl RoundMeter {
 
     fn waited(&mut self, wait: Wait, mut from: Time, to: Time) {
         while from < to {
-            let end = self.start + self.width * (self.place(from) as u64 + 1);
-            let until = end.min(to);
+            // The last round has no end: a damaged clock may be far behind it.
+            let place = self.place(from);
+            let until = if place < LAST { to.min(self.start + self.width * (place as u64 + 1)) } else { to };
             self.round(from).waits[wait as usize] += until - from;
             from = until;
         }
@@ -181,7 +182,7 @@ impl RoundMeter {
 
     fn place(&self, now: Time) -> usize {
         let since = now.checked_sub(self.start).unwrap_or_default();
-        ((since.as_nanos() / self.width.as_nanos()) as usize).min(2 * MOST)
+        ((since.as_nanos() / self.width.as_nanos()) as usize).min(LAST)
     }
 
     #[inline]
@@ -227,6 +228,8 @@ impl RoundMeter {
 
 /// Most rounds of a flow: longer flows have longer ones.
 const MOST: usize = 4000;
+/// Number of the last round: packets behind the flow's end, by a clock that was set, fall into the rounds after [`MOST`].
+const LAST: usize = 2 * MOST;
 const LEAST: Time = Time::from_millis(50);
 /// Linux's least timeout.
 const TIMEOUT: Time = Time::from_millis(200);
@@ -262,6 +265,16 @@ mod tests {
             .iter()
             .fold([Time::ZERO; 5], |sums, round| std::array::from_fn(|wait| sums[wait] + round.waits[wait]));
         whole.map(Time::as_millis)
+    }
+
+    #[test]
+    fn pauses_far_behind_the_flow_s_end_are_of_the_last_round() {
+        let mut meter = RoundMeter::new(Time::ZERO, Time::from_secs(1), Some(Time::from_millis(50)), true);
+        sent(&mut meter, 1, 0, false);
+        sent(&mut meter, 100_000_000, 0, false);
+        sent(&mut meter, 200_000_000, 0, false);
+        assert_eq!(meter.rounds.len(), LAST + 1);
+        assert_eq!(waits(&meter).iter().sum::<u64>(), 200_000_000);
     }
 
     #[test]
