@@ -199,10 +199,6 @@ def _contradictions(side: _Side) -> Iterator[str]:
         yield "its summary has no retransmissions, which its intervals have: lines are missing or out of order"
 
 
-def _has_round_trips(sender: _Side | None) -> bool:
-    return sender is not None and any("rtt" in point for point in sender.points)
-
-
 def _doubts(document: Mapping[str, Any], flow: Flow, side: _Side, receiver: _Side | None) -> Iterator[str]:
     """Yield what a flow's numbers assume where the file does not have them, or contradicts itself."""
     summary = table(side.end.get("udp"))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from perigee.core import native
 from perigee.errors import InputError
 
 STANDARD_INPUT = Path("-")
@@ -35,7 +36,7 @@ def on_disk(files: Sequence[Path]) -> Iterator[list[Path]]:
     if not count:
         yield list(files)
         return
-    with tempfile.TemporaryDirectory(prefix="perigee-") as folder:
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("input")) as folder:
         kept = Path(folder) / NAME
         with kept.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, _PIECE_BYTES)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perigee.commands.options import bits_per_second
+from perigee.commands.options import KnownDown, KnownUp, bits_per_second
 from perigee.console import error_console, result, say
 from perigee.core import native
 from perigee.errors import InputError
@@ -37,12 +37,8 @@ class AdviseOptions:
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A profile, by its name or file, in place of files.")
     ] = None
-    down: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Known rate towards the user, instead of the measured one.")
-    ] = None
-    up: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Known rate away from the user, instead of the measured one.")
-    ] = None
+    down: KnownDown = None
+    up: KnownUp = None
     cc: Annotated[str, typer.Option(metavar="NAME", help="Congestion control of the sender today.")] = "cubic"
     receive_buffer: Annotated[
         str | None,

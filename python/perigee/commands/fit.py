@@ -12,7 +12,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from perigee.commands.options import bits_per_second, say_profile, seconds
+from perigee.commands.options import KnownDown, KnownUp, bits_per_second, say_profile, seconds
 from perigee.console import out_console, say
 from perigee.errors import InputError
 from perigee.files import write_atomically
@@ -77,12 +77,8 @@ class FitOptions:
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
     ] = None
-    down: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Known rate towards the user, instead of the measured one.")
-    ] = None
-    up: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Known rate away from the user, instead of the measured one.")
-    ] = None
+    down: KnownDown = None
+    up: KnownUp = None
     down_delay: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Minimum one-way delay down. \\[default: half the minimum round trip]"),

@@ -31,6 +31,12 @@ ProfileSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
 ]
+KnownDown = Annotated[
+    str | None, typer.Option("--down", metavar="RATE", help="Known rate towards the user, instead of the measured one.")
+]
+KnownUp = Annotated[
+    str | None, typer.Option("--up", metavar="RATE", help="Known rate away from the user, instead of the measured one.")
+]
 FIGURES = (".png", ".pdf", ".svg")
 
 
