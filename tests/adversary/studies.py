@@ -326,6 +326,7 @@ def _queue(chance: random.Random) -> str:
         f'{{ kind = "drop-front", {size}, aqm = {{ kind = "codel"{codel}{ecn} }} }}',
         f'{{ {size}, aqm = {{ kind = "codel"{codel}{step} }} }}', f'{{ {size}, aqm = {{ kind = "fq-codel"{step} }} }}',
         f'{{ {size}, aqm = {{ kind = "fq-codel" }} }}',
+        f'{{ packets = {chance.randint(5, 400)}, aqm = {{ kind = "netem" }} }}',
         f'{{ {size}, aqm = {{ kind = "fq-codel", queues = {chance.choice((1, 2, 64))}, quantum = "{chance.choice((64, 300, 1514, 9000))} B"{codel} }} }}',
         f'{{ {size}, aqm = {{ kind = "dualpi2" }} }}', f'{{ {size}, aqm = {{ kind = "dualpi2", target = "4 ms", update = "5 ms" }} }}',
     ])  # fmt: skip
