@@ -56,14 +56,16 @@ def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_pa
     measured = read(tmp_path / "m")
     idle, loaded = measured.pings(loaded=False), measured.pings(loaded=True)
     assert idle.quantile_ms(0.5) == pytest.approx(40, abs=3)
+    # Slow start fills the queue. Later Cubic stays for seconds below the window at which it lost.
+    assert loaded.quantile_ms(1.0) > 125
     # The last of a hundred pings is one for which the processor was not free.
-    assert loaded.quantile_ms(0.9) == pytest.approx(140, abs=15)
+    assert loaded.quantile_ms(0.9) < 155
     assert idle.quantile_ms(0.5) + 30 < loaded.quantile_ms(0.5) <= 145
     # Headers take a twentieth.
     assert 0.7 * 8 < measured.mean_mbps("down") < 8
     assert list(measured.rates) == ["down"]
     # The server says what its transfers see: the same queue, smoothed.
-    assert 40 + 30 < measured.flow_quantiles_ms("down", (0.5,))[0] <= 145
+    assert measured.flow_quantiles_ms("down", (0.5,))[0] == pytest.approx(loaded.quantile_ms(0.5), abs=15)
     assert "of the transfers down" in done.stdout
     between = measured.difference("down")
     assert between is not None
