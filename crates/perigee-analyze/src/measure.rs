@@ -15,6 +15,7 @@ use crate::datagrams::Datagrams;
 use crate::error::AnalyzeError;
 use crate::flow::{About, CapturedFlow};
 use crate::key::Key;
+use crate::quic::SpinUse;
 use crate::side::Side;
 use crate::stream::{Item, Source, Stream, Watch};
 use crate::survey::{ConnectionSummary, Survey};
@@ -221,8 +222,8 @@ impl Assignment {
                 (Followed::Tcp(flow), Transport::Tcp(tcp)) => {
                     flow.packet(item.now, item.way, &tcp, item.packet.identification, &mut captured.losses);
                 }
-                (Followed::Udp(flow), Transport::Udp { payload, .. }) if flow.way == item.way => {
-                    flow.packet(item.now, payload);
+                (Followed::Udp(flow), Transport::Udp { payload, number, .. }) if flow.way == item.way => {
+                    flow.packet(item.now, payload, number);
                 }
                 _ => {}
             }
@@ -286,6 +287,9 @@ impl Assignment {
                     row.set_outcome(Outcome::Completed);
                     let end = flow.meter.end().unwrap_or(flow.until);
                     flow.meter.fill(&mut row, end, flow.sent());
+                    if let Some(version) = summary.quic {
+                        measured.captured.quic.push(flow.quic_row(summary, version, &source.name));
+                    }
                     flow.meter.write_flow(row, &mut measured.tables);
                 }
             }
@@ -313,7 +317,8 @@ impl Followed {
         let start = summary.opening.first_syn.unwrap_or(summary.first);
         let meter = Meter::new(start, &measure, Some(Amount::Size(Bytes::new(size))));
         if summary.key.is_udp() {
-            return Self::Udp(Datagrams::new(name, run, way, until, meter));
+            let spins = summary.quic.is_some() && data.spin.use_() == SpinUse::Spins;
+            return Self::Udp(Datagrams::new(name, run, way, until, meter, spins));
         }
         let about = About {
             name,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::key::Key;
-use crate::quic::{LongHeader, VERSIONS};
+use crate::quic::{spin_bit, LongHeader, SpinBits, VERSIONS};
 use crate::side::Side;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
@@ -33,6 +33,8 @@ pub(crate) struct ConnectionSummary {
     pub(crate) opening: Handshake,
     /// Place among [`VERSIONS`] of QUIC, which its first datagram says.
     pub(crate) quic: Option<usize>,
+    /// Whether a server of QUIC asked its client to begin again.
+    pub(crate) has_retry: bool,
     /// Whether it was reset.
     pub(crate) reset: bool,
     /// Per direction, the position of the capture where another capture has determined it.
@@ -73,6 +75,8 @@ pub(crate) struct DirectionSummary {
     pub(crate) reach: Option<Time>,
     /// Times from packets of this direction to their echoes, for packets sent before echoes of earlier packets came.
     pub(crate) transit: Transit,
+    /// The spin bits of QUIC.
+    pub(crate) spin: SpinBits,
     waiting: Option<Waiting>,
     echo_waiting: Option<Waiting>,
     /// Number of packets per place of the capture.
@@ -256,6 +260,7 @@ impl ConnectionSummary {
             ways: [DirectionSummary::default(), DirectionSummary::default()],
             opening: Handshake::default(),
             quic: None,
+            has_retry: false,
             reset: false,
             sides: [None; 2],
         }
@@ -297,6 +302,9 @@ impl ConnectionSummary {
             Transport::Tcp(tcp) => self.segment(item.now, item.way, &tcp),
             Transport::Udp { payload, number, .. } => {
                 self.quic(item.now, item.way, number.and_then(LongHeader::of));
+                if let (Some(_), Some(bit)) = (self.quic, number.and_then(spin_bit)) {
+                    self.ways[item.way].spin.see(bit);
+                }
                 self.ways[item.way].payload(item.now, payload);
             }
             Transport::Echo { .. } | Transport::Other => {}
@@ -312,7 +320,9 @@ impl ConnectionSummary {
             self.quic = Some(header.version);
             opening.syn(now, at, false);
         } else if self.quic.is_some() && opening.way != Some(at) {
-            if !header.is_some_and(|header| header.is_retry) {
+            if header.is_some_and(|header| header.is_retry) {
+                self.has_retry = true;
+            } else {
                 opening.answer.get_or_insert(now);
             }
         } else if self.quic.is_some() && opening.answer.is_some() {

@@ -53,8 +53,8 @@ pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,
     Flows, GapRow, Gaps, LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, PageRow, Pages, Proxies, ProxyRow,
-    ReleaseRow, Releases, ResponseRow, Responses, RoundRow, Rounds, Rtt, RttRow, SegmentRow, Segments, Series,
-    SeriesRow, Tables, VideoRow, Videos, Voice, VoiceRow,
+    Quic, QuicRow, ReleaseRow, Releases, ResponseRow, Responses, RoundRow, Rounds, Rtt, RttRow, SegmentRow, Segments,
+    Series, SeriesRow, Tables, VideoRow, Videos, Voice, VoiceRow,
 };
 pub use trace::Trace;
 pub use voice::{Talk, VoiceMeter};

@@ -459,6 +459,26 @@ table!(Rounds, RoundRow, "rounds",
     timeout_s: f64, "s", "How long it waited for a timeout.";
 });
 
+table!(Quic, QuicRow, "quic",
+    "What captures alone tell of flows over QUIC, from outside of their encryption: a row per flow. Other engines do not write it." {
+    run: u32, "", "Number of the capture.";
+    flow: Name, "", "Name of the flow.";
+    capture: Name, "", "Name of the capture.";
+    version: Name, "", "Version that the first datagram says: `version 1`, `version 2`, `a draft`.";
+    opened_by: Name, "", "`from` or `to`: the end that sent the first datagram.";
+    has_retry: bool, "", "Whether the server asked the client to begin again, with a token.";
+    handshake_from_ms: Option<f64>, "ms",
+        "The handshake from the capture to the sender of the data and back; empty where the capture lacks a datagram of it.";
+    handshake_to_ms: Option<f64>, "ms", "Likewise to the receiver and back.";
+    spin_bit: Name, "",
+        "The spin bit of the flow's direction: `spins`, and then it gives the round trips in `flows`; `constant`; `drawn` (it changes more \
+         often than every fourth datagram); empty below 32 datagrams.";
+    spin_turns: u64, "", "Round trips that the spin bit gave.";
+    largest_datagram_bytes: u32, "B", "Payload of the largest datagram.";
+    longest_pause_s: Option<f64>, "s", "Longest time between two of its datagrams; empty if there is one only.";
+    longest_pause_from_s: Option<f64>, "s", "When it began, in the run's time.";
+});
+
 /// All tables of one or several runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
@@ -556,6 +576,8 @@ pub struct CaptureTables {
     pub segments: Segments,
     /// Waits of senders over time.
     pub rounds: Rounds,
+    /// A row per flow over QUIC.
+    pub quic: Quic,
 }
 
 impl CaptureTables {
@@ -563,9 +585,9 @@ impl CaptureTables {
     ///
     /// ```
     /// let tables = perigee_results::CaptureTables::default();
-    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses", "segments", "rounds"]);
+    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses", "segments", "rounds", "quic"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 4] {
-        [&self.connections, &self.losses, &self.segments, &self.rounds]
+    pub fn all(&self) -> [&dyn Table; 5] {
+        [&self.connections, &self.losses, &self.segments, &self.rounds, &self.quic]
     }
 }

@@ -328,9 +328,11 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
     if quic:
         said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
         notes.append(
-            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent "
-            "again, streams and windows are encrypted, and stand in a qlog of either end"
+            f"{said}: from outside, datagrams, their bytes, rate and pauses, and the handshake can be told; numbers of "
+            "packets, and with them what was lost and sent again, streams and windows are encrypted, and stand in a "
+            "qlog of either end"
         )
+        notes += _spin_bits(tables.get("quic", empty_table("quic")))
     if counts.connections > counts.measured:
         left = counts.connections - counts.measured
         share = number(counts.other_payload_bytes / 1e6, 2)
@@ -374,6 +376,24 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
     opened = connections["opened_by"].to_list()
     if late := opened.count(""):
         notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
+    return notes
+
+
+def _spin_bits(seen: pl.DataFrame) -> list[str]:
+    """Return notes on where the round trips of flows over QUIC come from, and where they have none."""
+    turning = seen.filter(pl.col("spin_turns") > 0).height
+    still = seen.filter(pl.col("spin_bit").is_in(["constant", "drawn"])).height
+    notes = []
+    if turning:
+        notes.append(
+            f"round trips of {counted(turning, 'flow')} over QUIC are the times between changes of the spin bit, and "
+            "longer where the client had nothing to send"
+        )
+    if still:
+        notes.append(
+            f"the spin bit of {counted(still, 'flow')} over QUIC stands still or is drawn for each datagram, as both "
+            "ends may choose: no round trip is measured but the handshake's"
+        )
     return notes
 
 

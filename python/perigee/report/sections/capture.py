@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from perigee.numbers import number
@@ -36,6 +38,8 @@ def section(context: Context) -> Section | None:
     blocks: list[Block] = [Text(note) for note in notes(context)]
     if context.results.has("connections"):
         blocks += _tables(context)
+    if context.results.has("quic"):
+        blocks.append(_over_quic(context))
     return Section("capture", "What the files hold", blocks) if blocks else None
 
 
@@ -63,11 +67,40 @@ def _tables(context: Context) -> list[Table]:
     return tables
 
 
+_QUIC_COLUMNS = (
+    ("QUIC", "version", None),
+    ("Opened by", "opened_by", None),
+    ("Handshake (ms)", "handshake_ms", 1),
+    ("Datagrams", "sent_packets", 0),
+    ("Largest (B)", "largest_datagram_bytes", 0),
+    ("Spin bit", "spin_bit", None),
+    ("Round trips by it", "spin_turns", 0),
+    ("Longest pause (s)", "longest_pause_s", 2),
+    ("from (s)", "longest_pause_from_s", 1),
+)
+_OPENERS = {"from": "the sender", "to": "the receiver"}
+
+
+def _over_quic(context: Context) -> Table:
+    """Return the table of flows over QUIC."""
+    flows = context.results.table("flows").select("run", "flow", "received_bytes", "handshake_ms", "sent_packets")
+    seen = context.results.table("quic").join(flows, on=["run", "flow"], how="left", maintain_order="left")
+    seen = seen.with_columns(pl.col("opened_by").replace(_OPENERS))
+    caption = "Each flow over QUIC, as far as its encryption shows it"
+    return _table("quic", caption, seen, columns=_QUIC_COLUMNS)
+
+
 def _table(
-    name: str, caption: str, seen: pl.DataFrame, rest: pl.DataFrame | None = None, *, folded: bool = False
+    name: str,
+    caption: str,
+    seen: pl.DataFrame,
+    rest: pl.DataFrame | None = None,
+    *,
+    columns: Sequence[tuple[str, str, int | None]] = _COLUMNS,
+    folded: bool = False,
 ) -> Table:
     """Return a table of connections; `rest` share one row."""
-    shown = [column for column in _COLUMNS if seen[column[1]].count()]
+    shown = [column for column in columns if seen[column[1]].count()]
     several = seen["run"].n_unique() > 1
     largest = seen.sort("received_bytes", descending=True, maintain_order=True).head(MOST_ROWS).sort("run", "flow")
     rows = []
@@ -87,7 +120,7 @@ def _table(
         caption=caption,
         head=["", *(title for title, _, _ in shown)],
         rows=rows,
-        data=seen.drop("small"),
+        data=seen.drop("small", strict=False),
         words=[place for place, (_, _, digits) in enumerate(shown, 1) if digits is None],
         folded=folded,
     )
