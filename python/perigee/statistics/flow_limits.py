@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from perigee.groups.network import Network
-from perigee.statistics.limits import RAISED_MS, of_rounds, of_series, shares, with_sender
+from perigee.statistics.limits import RAISED_MS, of_rounds, of_series, shares, shares_of_time, with_sender
 from perigee.store.results import Results
 from perigee.store.schema import empty_table
 
@@ -59,7 +59,10 @@ def judge(table: Tables, flows: pl.DataFrame, policed: pl.DataFrame | None = Non
     no_losses = empty_table("losses")
     others = flows.join(table("rounds"), on=["run", "flow"], how="anti")
     series = of_series(_with_series(table, others, keys, policed), keys)
-    by_series = {key: shares(rows) for key, rows in series.partition_by(keys, as_dict=True).items()}
+    lengths = series.group_by(*keys, "cause").agg(pl.sum("length_s"))
+    sums: dict[tuple[object, ...], dict[str, float]] = {}
+    for *key, cause, length_s in lengths.iter_rows():
+        sums.setdefault(tuple(key), {})[cause] = length_s
     found: Judged = []
     for row in flows.iter_rows(named=True):
         key = (row["run"], row["flow"])
@@ -67,7 +70,7 @@ def judge(table: Tables, flows: pl.DataFrame, policed: pl.DataFrame | None = Non
             causes = of_rounds(row, seen.get(key, {}), captured[key], losses.get(key, no_losses))
             found.append((row, shares(causes)))
         else:
-            guessed = by_series.get(tuple(row[name] for name in keys), {})
+            guessed = shares_of_time(sums.get(tuple(row[name] for name in keys), {}))
             found.append((row, with_sender(guessed, row) if guessed else {}))
     return found
 

@@ -239,7 +239,11 @@ def shares(causes: pl.DataFrame) -> dict[str, float]:
         >>> shares(pl.DataFrame({"length_s": [1.0, 3.0], "cause": ["queue", "pacing"]}))
         {'pacing': 0.75, 'queue': 0.25}
     """
-    sums = dict(causes.group_by("cause").agg(pl.sum("length_s")).iter_rows())
+    return shares_of_time(dict(causes.group_by("cause").agg(pl.sum("length_s")).iter_rows()))
+
+
+def shares_of_time(sums: Mapping[str, float]) -> dict[str, float]:
+    """Return shares of the seconds by cause; empty without time."""
     whole = sum(sums.values())
     return {name: sums[name] / whole for name in CAUSES if sums.get(name)} if whole > 0 else {}
 
