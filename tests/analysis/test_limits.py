@@ -18,7 +18,11 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
+from perigee.report.context import Context
+from perigee.report.model import Table, Text
+from perigee.report.sections import limits as limits_of_groups
 from perigee.statistics import limits
+from perigee.store.results import Results
 
 LEAST_OF_WHOLE = 0.9
 """Least share of a whole flow with the right cause."""
@@ -103,3 +107,22 @@ def test_samples_of_ss_have_the_same_words(in_flight: int, counted: str, cause: 
     (found,) = limited(analysis, analysis.table("flows"))
     assert max(found.shares, key=lambda name: found.shares[name]) == cause
     assert found.shares[cause] >= LEAST_OF_WHOLE
+
+
+@pytest.mark.parametrize("series", ["100 ms", "off"])
+def test_a_report_says_what_limited_the_flow_or_why_that_is_unknown(series: str, tmp_path: Path) -> None:
+    text = planted.PLANTED["receiver-leo"].text().replace("100 ms", series)
+    (tmp_path / "study.toml").write_text(text)
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results"))
+    section = limits_of_groups.section(Context(Results(tmp_path / "results")))
+    assert section is not None
+    said, *tables = section.blocks
+    assert isinstance(said, Text)
+    if series == "off":
+        assert said.text == "This is not known: these results have no series (`measure.series`)."
+        assert not tables
+    else:
+        assert said.text.startswith("What held it was the receiver's window, which was full (9")
+        (table,) = tables
+        assert isinstance(table, Table)
+        assert table.data["receiver_share"].item() > LEAST_OF_WHOLE
