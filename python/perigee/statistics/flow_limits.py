@@ -61,8 +61,8 @@ def judge(table: Tables, flows: pl.DataFrame, policed: pl.DataFrame | None = Non
     series = of_series(_with_series(table, others, keys, policed), keys)
     lengths = series.group_by(*keys, "cause").agg(pl.sum("length_s"))
     sums: dict[tuple[object, ...], dict[str, float]] = {}
-    for *key, cause, length_s in lengths.iter_rows():
-        sums.setdefault(tuple(key), {})[cause] = length_s
+    for *names, cause, length_s in lengths.iter_rows():
+        sums.setdefault(tuple(names), {})[cause] = length_s
     found: Judged = []
     for row in flows.iter_rows(named=True):
         key = (row["run"], row["flow"])
