@@ -52,7 +52,6 @@ def test_a_planted_cause_is_named_for_nearly_all_of_its_time(name: str, tmp_path
 
 
 @pytest.mark.long
-@pytest.mark.quiet
 @pytest.mark.parametrize("name", planted.PLANTED)
 def test_a_planted_cause_is_named_with_the_kernels_tcp_too(name: str, tmp_path: Path) -> None:
     needs_tun()
