@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -122,6 +122,9 @@ validate-modes: .venv/core.made ## cells near a bistable point beside this kerne
 validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, and its preset on scripted transfers, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
 	$(BIN)/python validation/ns2/compare.py
 	$(BIN)/python validation/ns2/transfers.py
+
+validate-limits: .venv/core.made ## what captures and results say limited a flow, beside what was planted, into docs/models/validation-limits.md (as root; nine minutes)
+	$(BIN)/python validation/limits/limits.py
 
 validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,13 @@ from perigee.analysis.recordings import Options, analyze, keep, kind_of
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.groups.looks import look
 from perigee.places import find_study
 from perigee.report.assemble import assemble
-from perigee.report.sections.recorded import Recorded
 from perigee.report.style import styled
+from perigee.statistics.flow_limits import judge
 from perigee.statistics.periodicity import periodicity
 from perigee.store.results import Results
+from perigee.store.schema import blank_row, empty_table
 from study_text import flow, link
 
 STUDY = (
@@ -329,23 +330,27 @@ def test_a_connection_captured_at_both_ends_is_one_in_the_reports_sentence_and_f
 def test_what_limited_a_flow_is_judged_in_each_interval() -> None:
     series = pl.DataFrame(
         {
+            "run": pl.Series([0] * 4, dtype=pl.UInt32),
+            "flow": ["f"] * 4,
             "t_s": [1.0, 2.0, 4.0, 5.0],
             "goodput_mbps": [8.0, 0.0, 8.0, 8.0],
             "sent_packets": [10, 0, 10, 10],
             # The first interval fills the window of 100 kB, the third has a queue of 20 ms.
-            "inflight_packets": [99.0, 0.0, 10.0, 10.0],
+            "inflight_packets": [99, 0, 10, 10],
             "rtt_mean_ms": [100.0, None, 120.0, 101.0],
-            "srtt_ms": [None] * 4,
         }
     )
-    empty = {"cwnd_packets": None, "ssthresh_packets": None, "pacing_mbps": None, "retransmitted_packets": None}
-    series = series.with_columns(pl.lit(None, pl.Float64).alias(name) for name in empty)
-    seen = {"segment_bytes": 1000, "receive_window_max_bytes": 100_000}
-    row = {"rtt_min_ms": 100.0, "duration_s": 5.0}
-    flow = Recorded("f", look(0), row, seen, series, pl.DataFrame(), pl.DataFrame())
-    assert flow.limits() == pytest.approx({"queue": 0.4, "receiver": 0.2, "window": 0.2, "application": 0.2})
+    about = blank_row("connections") | {"flow": "f", "segment_bytes": 1000, "receive_window_max_bytes": 100_000}
+    tables = {"series": series, "connections": pl.DataFrame([about], schema=empty_table("connections").schema)}
+
+    def judged(**row: float | None) -> Mapping[str, float]:
+        flow = blank_row("flows") | {"flow": "f", "rtt_min_ms": 100.0, "duration_s": 5.0} | row
+        flows = pl.DataFrame([flow], schema=empty_table("flows").schema).drop("leg")
+        ((_, found),) = judge(lambda name: tables.get(name, empty_table(name)), flows)
+        return found
+
+    assert judged() == pytest.approx({"queue": 0.4, "receiver": 0.2, "window": 0.2, "application": 0.2})
     # Times that the sender itself counted stand in place of what its series suggests.
-    counted = Recorded("f", look(0), {**row, "app_limited_s": 2.5}, seen, series, pl.DataFrame(), pl.DataFrame())
-    assert counted.limits() == pytest.approx({"application": 0.5, "queue": 0.25, "receiver": 0.125, "window": 0.125})
-    unknown = Recorded("f", look(0), {**row, "rtt_min_ms": None}, seen, series, pl.DataFrame(), pl.DataFrame())
-    assert unknown.limits() == {}
+    counted = {"application": 0.5, "queue": 0.25, "receiver": 0.125, "window": 0.125}
+    assert judged(app_limited_s=2.5) == pytest.approx(counted)
+    assert judged(rtt_min_ms=None) == {}

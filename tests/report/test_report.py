@@ -295,6 +295,7 @@ def test_a_study_without_settings_gets_a_report_of_its_tables(results: Path) -> 
         "throughput",
         "delay",
         "retransmissions",
+        "limits",
         "representative",
         "links",
         "setup",

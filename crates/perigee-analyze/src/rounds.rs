@@ -118,7 +118,7 @@ impl RoundMeter {
         if data.is_again && pause >= TIMEOUT {
             return Wait::Timeout;
         }
-        let is_released = self.is_released(now);
+        let is_released = self.is_released(now, pause);
         let is_asked = is_released && self.answer.has_data;
         match () {
             // An acknowledgement of all that was in flight lets the next packet go too.
@@ -136,10 +136,11 @@ impl RoundMeter {
         self.train > segment && (self.train <= 2 * segment || pause <= LONGEST_TRAIN)
     }
 
-    /// Whether a packet of now follows an acknowledgement at once, by the time that these are apart.
-    fn is_released(&self, now: Time) -> bool {
+    /// Whether a packet of now follows an acknowledgement at once: by the time that these are apart, or by the pause that it ends, since
+    /// many acknowledgements may come together.
+    fn is_released(&self, now: Time, pause: Time) -> bool {
         let Some(at) = self.answer.at.filter(|_| self.sees_sender) else { return false };
-        let soon = (self.between_answers * AT_ONCE) as u64;
+        let soon = ((self.between_answers * AT_ONCE) as u64).max(pause.as_nanos() / AT_ONCE_OF_PAUSE);
         (now - at).as_nanos() <= soon.clamp(SOONEST.as_nanos(), LATEST.as_nanos())
     }
 
@@ -233,8 +234,10 @@ const LAST: usize = 2 * MOST;
 const LEAST: Time = Time::from_millis(50);
 /// Linux's least timeout.
 const TIMEOUT: Time = Time::from_millis(200);
-/// A packet that an acknowledgement let go follows it within this share of the time between two of them, and within these times.
+/// A packet that an acknowledgement let go follows it within this share of the time between two of them, or within this part of the pause
+/// before the packet, and within these times.
 const AT_ONCE: f64 = 0.1;
+const AT_ONCE_OF_PAUSE: u64 = 100;
 const SOONEST: Time = Time::from_micros(20);
 const LATEST: Time = Time::from_millis(1);
 /// Packets nearer to each other are a train; of pacing, trains follow each other within twice their millisecond.
@@ -275,6 +278,15 @@ mod tests {
         sent(&mut meter, 200_000_000, 0, false);
         assert_eq!(meter.rounds.len(), LAST + 1);
         assert_eq!(waits(&meter).iter().sum::<u64>(), 200_000_000);
+    }
+
+    #[test]
+    fn acknowledgements_that_come_together_end_a_long_pause_of_a_slow_host() {
+        let mut meter = RoundMeter::new(Time::ZERO, Time::from_secs(10), Some(Time::from_millis(600)), true);
+        sent(&mut meter, 100, 0, true);
+        (0..80).for_each(|number| meter.answered(Time::from_micros(699_530 + 5 * number), false, u64::MAX, SEGMENT));
+        sent(&mut meter, 700, 40_000, true);
+        assert_eq!(waits(&meter), [0, 0, 700, 0, 0]);
     }
 
     #[test]

@@ -180,7 +180,7 @@ def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, 
     if flows.is_empty():
         return link, hosts, _Seen()
     row = flows.row(0, named=True)
-    found = limited(analysis, row)
+    (found,) = limited(analysis, flows.head(1))
     link = replace(link, limited=found.sentence, carried_mbps=row["goodput_mbps"])
     largest = _Seen(found.shares, (row["retransmitted_packets"] or 0) / max(row["sent_packets"] or 0, 1))
     window = seen.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))[

@@ -279,7 +279,7 @@ def _lost_percent(pings: pl.DataFrame) -> float:
 def _limits_of(results: Results) -> dict[str, float]:
     """Return the mean shares of what limits today's download."""
     runs = _of(results, NOW, "download").select("run")
-    own = results.limits.filter(_whole() == "download").join(runs, on="run", how="semi")
+    own = results.limits.filter((_whole() == "download") & pl.col("leg").is_null()).join(runs, on="run", how="semi")
     sums = own.group_by("cause").agg(pl.col("share").sum() / runs.height)
     return dict(sums.iter_rows())
 

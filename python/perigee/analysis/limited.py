@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
 from perigee.analysis.recordings import Analysis
 from perigee.statistics import limits
+from perigee.statistics.flow_limits import judge
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,19 @@ class Limited:
         return f"{limits.sentence(self.shares)}{kind}" if self.shares else ""
 
 
-def limited(analysis: Analysis, row: Mapping[str, Any]) -> Limited:
-    """Judge a flow by its rounds, which captures have; nothing is known of other files.
+def limited(analysis: Analysis, flows: pl.DataFrame) -> list[Limited]:
+    """Judge flows by their rounds, which captures have, or else by their series.
 
     Args:
         analysis: the files.
-        row: its row of `flows`.
+        flows: rows of its table `flows`.
     """
-    own = (pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])
-    rounds, losses, seen = (analysis.table(name).filter(own) for name in ("rounds", "losses", "connections"))
-    if rounds.is_empty():
-        return Limited()
-    losses = losses.filter(pl.col("how") != "matched").sort("t_s")
-    causes = limits.of_rounds(row, seen.row(0, named=True), rounds, losses)
-    return Limited(limits.shares(causes), limits.kind_of_losses(losses))
+    losses = (
+        analysis.table("losses")
+        .filter(pl.col("how") != "matched")
+        .sort("t_s")
+        .partition_by("run", "flow", as_dict=True)
+    )
+    kinds = {key: limits.kind_of_losses(own) for key, own in losses.items()}
+    judged = judge(analysis.table, flows)
+    return [Limited(shares, kinds.get((row["run"], row["flow"]), "")) for row, shares in judged]

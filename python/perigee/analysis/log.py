@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -43,6 +43,8 @@ class Flow:
         jitter_ms: of UDP: mean over the intervals of the receiver's smoothed value.
         rtt_ms: shortest, mean and 95th percentile of round trips that the log counted itself.
         gaps: spans of time that the log says nothing of, seconds since the flow began: they are in no mean.
+        states: seconds since the flow began, packets in flight, and the slow start threshold, in order.
+        counted_s: columns of `flows` that the sender counted, seconds.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Flow:
     jitter_ms: float | None = None
     rtt_ms: tuple[float | None, float | None, float | None] | None = None
     gaps: tuple[tuple[float, float], ...] = ()
+    states: tuple[tuple[float, int | None, int | None], ...] = ()
+    counted_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def tables(
             f"{name}: spans more than {LONGEST_NS // _DAY_NS} days; are its times right? give a part of it"
         )
     if log.flows:
-        parts.append(_with_round_trips(frames_of(transfers(log, study, 0, measure)), log.flows))
+        parts.append(_with_figures(frames_of(transfers(log, study, 0, measure)), log.flows))
     if log.pings is not None:
         made, notes = _pings(log.pings, study, name)
         parts.append(made)
@@ -196,8 +200,8 @@ def _without_course(flows: pl.DataFrame, is_own: pl.Expr) -> list[pl.Expr]:
     ]
 
 
-def _with_round_trips(tables: dict[str, pl.DataFrame], flows: tuple[Flow, ...]) -> dict[str, pl.DataFrame]:
-    """Return the tables with round trips that a log has as figures only, and without a course that it does not have."""
+def _with_figures(tables: dict[str, pl.DataFrame], flows: tuple[Flow, ...]) -> dict[str, pl.DataFrame]:
+    """Return the tables with what a log itself has of flows, and without a course that it does not have."""
     for flow in flows:
         if flow.gaps:
             tables = _without_gaps(tables, flow)
@@ -205,15 +209,30 @@ def _with_round_trips(tables: dict[str, pl.DataFrame], flows: tuple[Flow, ...]) 
             is_own = pl.col("flow") == flow.name
             tables = tables | {"flows": tables["flows"].with_columns(_without_course(tables["flows"], is_own))}
             tables = tables | {"series": tables["series"].filter(~is_own)} if "series" in tables else tables
+        told: dict[str, float | None] = dict(flow.counted_s)
         if flow.rtt_ms is not None:
-            is_own = pl.col("flow") == flow.name
-            columns = zip(("rtt_min_ms", "rtt_mean_ms", "rtt_p95_ms"), flow.rtt_ms, strict=True)
-            filled = [
-                pl.when(is_own).then(pl.lit(value, pl.Float64)).otherwise(pl.col(name)).alias(name)
-                for name, value in columns
-            ]
-            tables = tables | {"flows": tables["flows"].with_columns(filled)}
-    return tables
+            told |= zip(("rtt_min_ms", "rtt_mean_ms", "rtt_p95_ms"), flow.rtt_ms, strict=True)
+        is_own = pl.col("flow") == flow.name
+        filled = [
+            pl.when(is_own).then(pl.lit(value, pl.Float64)).otherwise(pl.col(name)).alias(name)
+            for name, value in told.items()
+        ]
+        tables = tables | {"flows": tables["flows"].with_columns(filled)}
+    return tables if "series" not in tables else tables | {"series": _with_states(tables["series"], flows)}
+
+
+def _with_states(series: pl.DataFrame, flows: tuple[Flow, ...]) -> pl.DataFrame:
+    """Return the series with the state of the sender at the last sample in each interval."""
+    columns = {"t_s": pl.Float64, "inflight_packets": pl.UInt32, "ssthresh_packets": pl.UInt32}
+    parts = []
+    for flow in flows:
+        own = series.filter(pl.col("flow") == flow.name)
+        if flow.states:
+            states = pl.DataFrame(flow.states, schema=columns, orient="row").sort("t_s")
+            found = own.sort("t_s").join_asof(states, on="t_s", suffix="_told")
+            own = found.with_columns(**{name: f"{name}_told" for name in list(columns)[1:]}).select(series.columns)
+        parts.append(own)
+    return pl.concat(parts) if parts else series
 
 
 def _pings(pings: Pings, study: str, name: str) -> tuple[dict[str, pl.DataFrame], tuple[str, ...]]:

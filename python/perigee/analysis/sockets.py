@@ -21,6 +21,7 @@ _SOCKET = re.compile(
 )
 _DETAILS = re.compile(rb"^\s+(?P<all>.*\bcwnd:[0-9]+.*)$")
 _VALUE = re.compile(rb"(?<!\S)(?P<name>[a-z_]+):(?P<value>[0-9.]+)(?:/(?P<second>[0-9.]+))?(?=\s|$)")
+_COUNTED = re.compile(rb"(?<!\S)(?P<name>busy|rwnd_limited|sndbuf_limited):(?P<ms>[0-9]+)ms(?=[\s(]|$)")
 _CC = re.compile(rb"(?:^|\s)(?P<cc>[a-z][a-z0-9_]*)(?= (?:wscale|rto):| wscale)")
 _UNIX = re.compile(rb"^\D{0,12}(?P<at>[0-9]{9,10}(?:\.[0-9]{1,9})?)\s*$")
 _OTHERS = re.compile(rb"^\s*$|^State |^Netid |Recv-Q|^(?:LISTEN|TIME-WAIT|UNCONN) |^[-=#]+")
@@ -30,13 +31,19 @@ _NEXT_S = 1.0
 
 @dataclass
 class _Socket:
-    """A connection over its samples: instant, acknowledged, sent again, window, round trip; `backwards`: left out."""
+    """A connection over its samples: instant, acknowledged, sent again, window, round trip; `backwards`: left out.
+
+    `states` has at each instant what is in flight and the slow start threshold, `counted` the milliseconds that the
+    sender counts, at the first sample and the last.
+    """
 
     cc: str = ""
     segment: int | None = None
     least_ms: float | None = None
     backwards: int = 0
     samples: list[tuple[float, int | None, int | None, int | None, float | None]] = field(default_factory=list)
+    states: list[tuple[float, int | None, int | None]] = field(default_factory=list)
+    counted: list[dict[bytes, int]] = field(default_factory=list)
 
 
 def is_of_ss(head: bytes) -> bool:
@@ -132,6 +139,12 @@ def _take(socket: _Socket, at: float, said: bytes) -> None:
             (at, _int(value(b"bytes_acked")), _int(value(b"retrans", second=True)) or 0, _int(value(b"cwnd")),
              value(b"rtt"))
         )  # fmt: skip
+        unacked = _int(value(b"unacked"))
+        gone = (_int(value(name)) or 0 for name in (b"sacked", b"lost"))
+        in_flight = None if unacked is None else max(unacked + (_int(value(b"retrans")) or 0) - sum(gone), 0)
+        socket.states.append((at, in_flight, _int(value(b"ssthresh"))))
+        counted = {found["name"]: int(found["ms"]) for found in _COUNTED.finditer(said) if float(found["ms"]) < LARGEST}
+        socket.counted = [*socket.counted[:1], counted]
 
 
 def _flow(name: str, socket: _Socket) -> Flow | None:
@@ -155,7 +168,20 @@ def _flow(name: str, socket: _Socket) -> Flow | None:
     rtts = [one[4] for one in known if one[4]]
     figures = (socket.least_ms, sum(rtts) / len(rtts), None) if rtts else None
     seen = Observation(arrivals[-1][0], arrivals, samples, segment=socket.segment, retransmitted_packets=samples[-1][1])
-    return Flow(name, "bulk", True, socket.cc, seen, "stopped", rtt_ms=figures)
+    states = tuple((at - began, flight, threshold) for at, flight, threshold in socket.states if at > began)
+    return Flow(
+        name, "bulk", True, socket.cc, seen, "stopped", rtt_ms=figures, states=states, counted_s=_counted_s(socket)
+    )
+
+
+def _counted_s(socket: _Socket) -> dict[str, float]:
+    """Return the seconds between the samples that the sender counted; nothing of a kernel that does not print them."""
+    first, last = socket.counted[0], socket.counted[-1]
+    if b"busy" not in last:
+        return {}
+    # Linux prints no zeros.
+    names = {b"busy": "busy_s", b"rwnd_limited": "rwnd_limited_s", b"sndbuf_limited": "sndbuf_limited_s"}
+    return {column: max(last.get(name, 0) - first.get(name, 0), 0) / 1e3 for name, column in names.items()}
 
 
 def _time(line: bytes) -> float | None:

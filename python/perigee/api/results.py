@@ -136,10 +136,11 @@ class Results:
 
     @property
     def limits(self) -> pl.DataFrame:
-        """Shares of each flow's time by cause: `run`, `flow`, `cause` and `share`, as far as they are known.
+        """Shares of each flow's time by cause: `run`, `flow`, `leg`, `cause` and `share`, as far as they are known.
 
-        The causes are `application`, `receiver`, `slow_start`, `loss`, `pacing`, `queue`, `policer`, `proxy` and
-        `window` (the sender's own); `docs/models/analysis.md` says how they are judged.
+        Of a flow that proxies split they are those of its legs. The causes are `application`, `receiver`, `slow_start`,
+        `loss`, `pacing`, `queue`, `policer`, `proxy` and `window` (the sender's own); `docs/models/analysis.md` says
+        how they are judged.
         """
         return shares_of(self._stored)
 

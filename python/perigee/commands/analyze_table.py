@@ -10,7 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee.analysis.limited import limited
+from perigee.analysis.limited import Limited, limited
 from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
 from perigee.numbers import number
@@ -47,9 +47,10 @@ def show(analysis: Analysis) -> None:
         carried = number(float(small["received_bytes"].sum()) / 1e6, 2)
         table.add_row(and_small(small.height), "", carried, *[""] * 7)
     out_console.print(table)
-    for row in largest.head(MOST_EXPLAINED).iter_rows(named=True):
-        if said := limited(analysis, row).sentence:
-            out_console.print(f"{row['flow']}: {said}", highlight=False, markup=False)
+    explained = largest.head(MOST_EXPLAINED)
+    for flow, found in zip(explained["flow"], limited(analysis, explained), strict=True):
+        if found.sentence:
+            out_console.print(f"{flow}: {found.sentence}", highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
@@ -60,18 +61,18 @@ def as_json(analysis: Analysis) -> str:
     files = []
     for run in analysis.runs:
         flows = run.tables["flows"]
+        judged = [_limits(one) for one in limited(analysis, flows)]
         if (own := run.tables.get("connections", seen)).height:
             flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
         files.append(
             {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
-             "flows": [row | _limits(analysis, row) for row in flows.to_dicts()]}
+             "flows": [row | found for row, found in zip(flows.to_dicts(), judged, strict=True)]}
         )  # fmt: skip
     return json.dumps({"name": analysis.study, "files": files}, indent=1)
 
 
-def _limits(analysis: Analysis, row: dict[str, object]) -> dict[str, object]:
+def _limits(found: Limited) -> dict[str, object]:
     """Return the share of a flow's time by what limited it, and the kind of its losses; null where it is unknown."""
-    found = limited(analysis, row)
     return {"limits": dict(found.shares) or None, "kind_of_losses": found.losses or None}
 
 

@@ -8,7 +8,7 @@ when its tokens are gone: Flach et al., "An Internet-Wide Analysis of Traffic Po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ CAUSES = {
     "application": ("Application", "the application, which gave the sender nothing more to send"),
     "receiver": ("Receiver's window", "the receiver's window, which was full"),
     "slow_start": ("Slow start", "slow start, in which the sender still looks for the rate of the path"),
-    "loss": ("After losses", "the sender's window, which it made smaller after losses that no queue explains"),
+    "loss": ("After losses", "the sender's window, which it had made smaller after losses"),
     "pacing": ("Pacing", "the sender's own pace, below what the path would have queued"),
     "queue": ("Bottleneck", "the bottleneck of the path, where its data waited in a queue"),
     "policer": ("Policer", "a policer, which drops what exceeds its rate and lets nothing wait"),
@@ -54,6 +54,12 @@ HOW = (
     "silence only, and a full window or buffer by constant data in flight. Without a capture the series are judged, an "
     "interval at a time."
 )
+HOW_BY_SERIES = (
+    "Judged in each interval of {} ms of the series, with the times that the sender itself counted: the receiver's "
+    "window, silence of the application, its send buffer. A queue stands where the mean round trip is longer than the "
+    f"shortest by {100 * RAISED_SHARE:.0f} % and {RAISED_MS:g} ms. A leg that waits for another one is limited by the "
+    "proxy between them."
+)
 
 
 def of_rounds(
@@ -80,6 +86,8 @@ def of_rounds(
     # Away from the sender PSH ends the trains of any sender: only where nothing arrives, nothing was there to send.
     is_away = not rounds["pacing_s"].count()
     own = np.where((own == "application") & is_away & (rounds["sent_bytes"].to_numpy() > 0), "sender", own)
+    if not is_away:
+        network = np.where((network == "window") & ~_fills(rounds), "pacing", network)
     causes = np.where((own == "") | (np.isin(own, ["pacing", "sender"]) & (is_raised | is_start)), network, own)
     untold = (causes == "sender") & (begins < first_loss_s)
     # A sender whose buffer or window is full is never silent for a round.
@@ -101,44 +109,74 @@ def of_rounds(
     return rounds.select("t_s", "length_s", cause=pl.Series(causes, dtype=pl.String))
 
 
-def of_series(row: Mapping[str, Any], seen: Mapping[str, Any], series: pl.DataFrame) -> pl.DataFrame:
-    """Say what limited a flow in each interval of its series, as far as the series tells.
+def of_series(series: pl.DataFrame, keys: Sequence[str] = ("run", "flow")) -> pl.DataFrame:
+    """Say what limited flows in each interval of their series, as far as the series tells.
 
     Args:
-        row: its row of `flows`.
-        seen: its row of `connections`; empty without a capture.
-        series: its rows of `series`, `t_s` from its beginning, with `rtt_ms`.
+        series: rows of `series` in order, `t_s` from the beginning of their flow, with `rtt_ms`; of their flow they
+            have `rtt_min_ms`, `lost_packets`, `limited_by`, and whether it `is_policed`; of its connection in a capture
+            `receive_window_max_bytes` and `segment_bytes`, and `is_seen`, which is empty without one.
+        keys: columns that name a flow.
 
     Returns:
-        As `of_rounds`; no rows where round trips are unknown.
+        `keys`, and columns as `of_rounds`; no rows of a flow of which windows or round trips are unknown.
     """
-    shortest_ms = row["rtt_min_ms"]
-    if shortest_ms is None or not series["rtt_ms"].count():
-        return pl.DataFrame(schema={"t_s": pl.Float64, "length_s": pl.Float64, "cause": pl.String})
-    window_bytes = seen.get("receive_window_max_bytes")
-    segment_bytes = seen.get("segment_bytes")
-    in_flight = pl.col("inflight_packets")
-    has_lost = pl.col("retransmitted_packets").fill_null(0).cum_sum() > 0
-    has_room = (in_flight < _FULL * pl.col("cwnd_packets")).fill_null(value=False)
+    is_known = pl.col("rtt_ms").count().over(keys) > 0
+    has_state = (pl.col("cwnd_packets").count().over(keys) > 0) | pl.col("is_seen").is_not_null()
+    begins = _with_growth(series.filter(is_known & has_state & pl.col("rtt_min_ms").is_not_null()), keys)
+    shortest_ms, in_flight, cwnd = pl.col("rtt_min_ms"), pl.col("inflight_packets"), pl.col("cwnd_packets")
+    is_raised = pl.col("rtt_ms") >= shortest_ms + pl.max_horizontal(RAISED_SHARE * shortest_ms, RAISED_MS)
+    has_room = (in_flight < _FULL * cwnd).fill_null(value=False)
+    is_paced = pl.col("pacing_mbps").is_not_null() & (pl.col("limited_by").fill_null("") != "congestion_window")
+    is_full = in_flight * pl.col("segment_bytes") >= _FULL * pl.col("receive_window_max_bytes")
+    is_waiting = ((in_flight >= _FULL * cwnd) & (cwnd > 0)).fill_null(value=False)
     judged = (
-        pl.when((pl.col("goodput_mbps") <= 0) & (pl.col("sent_packets").fill_null(0) == 0))
+        pl.when((pl.col("goodput_mbps") <= 0) & (pl.col("sent_packets").fill_null(0) == 0) & ~is_waiting)
         .then(pl.lit("application"))
-        .when((in_flight * segment_bytes >= _FULL * window_bytes) if window_bytes else pl.lit(value=False))
+        .when(is_full.fill_null(value=False))
         .then(pl.lit("receiver"))
-        .when(pl.col("rtt_ms") >= _raised_ms(shortest_ms))
+        .when(is_raised)
         .then(pl.lit("queue"))
-        .when(has_room & pl.col("pacing_mbps").is_not_null())
-        .then(pl.lit("pacing"))
-        .when(has_room)
+        .when(has_room & ~is_paced)
         .then(pl.lit("application"))
-        .when(has_lost)
+        .when(pl.col("has_lost") & pl.col("is_policed").fill_null(value=False))
+        .then(pl.lit("policer"))
+        .when(has_room & ~pl.col("is_growing"))
+        .then(pl.lit("pacing"))
+        .when(pl.col("has_lost"))
         .then(pl.lit("loss"))
-        .when(pl.col("cwnd_packets") < pl.col("ssthresh_packets").fill_null(_UNBOUNDED))
+        .when(pl.col("is_growing") & is_paced | (cwnd < pl.col("ssthresh_packets").fill_null(_UNBOUNDED)))
         .then(pl.lit("slow_start"))
         .otherwise(pl.lit("window"))
     )
-    length_s = pl.col("t_s").diff().fill_null(pl.col("t_s").first())
-    return series.select("t_s", length_s=length_s, cause=judged)
+    return begins.select(*keys, "t_s", "length_s", cause=judged)
+
+
+def _with_growth(series: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Add the length of intervals, whether the flow `has_lost` until their end, and whether it still `is_growing`.
+
+    It grows until the most data in flight are less than half more than two round trips before, or something is lost;
+    intervals that are much longer do not show it.
+    """
+    most, place = pl.col("inflight_packets").cum_max(), pl.int_range(pl.len())
+    # QUIC sends nothing again as it was: its window shows a loss.
+    has_shrunk = (pl.col("cwnd_packets") < pl.col("cwnd_packets").cum_max()) & (pl.col("lost_packets") > 0)
+    is_lossy = pl.coalesce(pl.col("retransmitted_packets") > 0, has_shrunk).fill_null(value=False)
+    intervals = series.with_columns(
+        length_s=pl.col("t_s").diff().fill_null(pl.col("t_s")).over(keys),
+        has_lost=is_lossy.cast(pl.Int8).cum_max().cast(pl.Boolean).over(keys),
+        most=most.forward_fill().over(keys),
+        place=place.over(keys).cast(pl.Int64),
+    )
+    back = (2e-3 * pl.col("rtt_min_ms") / pl.col("length_s").median().over(keys)).round().clip(1)
+    before = intervals.select(*keys, "place", most_before="most")
+    is_short = pl.col("length_s") <= 4e-3 * pl.col("rtt_min_ms")
+    grows = (pl.col("most") >= _GROWTH * pl.col("most_before")).fill_null(is_short) & ~pl.col("has_lost")
+    return (
+        intervals.with_columns(before=pl.col("place") - back.cast(pl.Int64))
+        .join(before, left_on=[*keys, "before"], right_on=[*keys, "place"], how="left", maintain_order="left")
+        .with_columns(is_growing=grows.cast(pl.Int8).cum_min().over(keys).cast(pl.Boolean))
+    )
 
 
 def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str, float]:
@@ -154,6 +192,11 @@ def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str,
         {'receiver': 0.4, 'queue': 0.6}
         >>> with_sender({"queue": 1.0}, {"duration_s": 10.0, "sndbuf_limited_s": 7.5})
         {'queue': 0.25, 'window': 0.75}
+
+        Nothing is known where the sender did not count what an interval ended with.
+
+        >>> with_sender({"application": 1.0}, {"duration_s": 0.2, "rwnd_limited_s": 0.0, "app_limited_s": 0.01})
+        {}
     """
     names = {"application": "app_limited_s", "receiver": "rwnd_limited_s"}
     counted = {
@@ -165,7 +208,10 @@ def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str,
     if buffer > found.get("window", 0.0):
         counted["window"] = buffer
     rest = {cause: share for cause, share in found.items() if cause not in counted}
-    scale = max(1 - sum(counted.values()), 0.0) / (sum(rest.values()) or 1.0)
+    untold = max(1 - sum(counted.values()), 0.0)
+    if not rest and untold >= LEAST_SHARE:
+        return {}
+    scale = untold / (sum(rest.values()) or 1.0)
     merged = counted | {cause: scale * share for cause, share in rest.items()}
     return {cause: merged[cause] for cause in CAUSES if merged.get(cause)}
 
@@ -193,7 +239,11 @@ def shares(causes: pl.DataFrame) -> dict[str, float]:
         >>> shares(pl.DataFrame({"length_s": [1.0, 3.0], "cause": ["queue", "pacing"]}))
         {'pacing': 0.75, 'queue': 0.25}
     """
-    sums = dict(causes.group_by("cause").agg(pl.sum("length_s")).iter_rows())
+    return shares_of_time(dict(causes.group_by("cause").agg(pl.sum("length_s")).iter_rows()))
+
+
+def shares_of_time(sums: Mapping[str, float]) -> dict[str, float]:
+    """Return shares of the seconds by cause; empty without time."""
     whole = sum(sums.values())
     return {name: sums[name] / whole for name in CAUSES if sums.get(name)} if whole > 0 else {}
 
@@ -257,8 +307,17 @@ def _of_sender(rounds: pl.DataFrame) -> npt.NDArray[np.str_]:
     return np.asarray([list(waits)[place] for place in longest], dtype=np.str_)
 
 
+def _fills(rounds: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return where data in flight may fill the window: they are no less than before, which it held without a loss.
+
+    Acknowledgements that come at the pace of the sender end its pauses by chance.
+    """
+    most = rounds["inflight_max_bytes"].fill_null(0)
+    return np.asarray((most >= _FULL * most.cum_max()).to_numpy())
+
+
 def _of_constant(rounds: pl.DataFrame, round_trip_s: float, window_bytes: float) -> str:
-    """Return what holds rounds of a capture away from the sender, most of which have the most data in flight.
+    """Return what holds rounds of a capture away from the sender, most of which have as much data in flight.
 
     A full window is the receiver's. Trains, as acknowledgements let them go, are the sender's own window or buffer: an
     application that writes at a constant rate has packets one by one. Where trains wait behind themselves, a round
@@ -268,11 +327,11 @@ def _of_constant(rounds: pl.DataFrame, round_trip_s: float, window_bytes: float)
     if rounds.height < 2 * _TOGETHER:
         return "sender"
     rates = (rounds["sent_bytes"].rolling_sum(_TOGETHER) / lengths_s.rolling_sum(_TOGETHER)).drop_nulls().to_numpy()
-    # The largest but for the peaks of a start, and of a border of rounds in a train.
-    largest = float(np.percentile(rates, 90))
-    if np.mean(rates >= _FULL * largest) <= _MOST:
+    # Not the largest: a start has peaks, and so have trains that a border of rounds parts.
+    usual = float(np.median(rates))
+    if np.mean(np.abs(rates - usual) <= _ALIKE * usual) <= _MOST:
         return "sender"
-    if largest * round_trip_s >= _FULL * window_bytes:
+    if usual * round_trip_s >= _FULL * window_bytes:
         return "receiver"
     return "window" if np.sum(rounds["window_s"].to_numpy()) >= LEAST_SHARE * np.sum(lengths_s.to_numpy()) else "sender"
 
@@ -349,8 +408,9 @@ _GROWTH = 1.5
 """Growth of the data in flight within two round trips below which slow start has ended."""
 _FULL = 0.9
 """Share of a window, or of the most data in flight, from which data in flight fill it."""
-_TOGETHER, _MOST = 4, 0.5
-"""Rounds over which data in flight are summed away from the sender, and the share of them above which they are most."""
+_TOGETHER, _ALIKE, _MOST = 4, 0.15, 0.5
+"""Rounds over which data in flight are summed away from the sender, the share by which such sums differ at most from
+their median where they are alike, and the share of them above which they are most."""
 _UNBOUNDED = 2**31 - 1
 _ABOVE = 1.02
 _RATES = np.arange(1.0, 1.1, 0.01)

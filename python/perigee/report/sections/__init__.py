@@ -22,6 +22,7 @@ from perigee.report.sections import (
     download,
     exchanges,
     legs,
+    limits,
     links,
     of_kind,
     outcomes,
@@ -55,6 +56,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "steady": distributions.steady,
     "delay": distributions.delay,
     "retransmissions": distributions.retransmissions,
+    "limits": limits.section,
     "differences": differences.section,
     "tests": tests.section,
     "download": download.section,
@@ -93,8 +95,8 @@ FORMER = {
 
 BY_DEFAULT = (
     "figures", "summary", "quality", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages",
-    "sweep", "tradeoff", "throughput", "delay", "retransmissions", "differences", "tests", "representative",
-    "time_sequence", "sharing", "links", "legs", "setup",
+    "sweep", "tradeoff", "throughput", "delay", "retransmissions", "limits", "differences", "tests",
+    "representative", "time_sequence", "sharing", "links", "legs", "setup",
 )  # fmt: skip
 """Default sections of a report."""
 

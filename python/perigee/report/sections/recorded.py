@@ -16,10 +16,12 @@ from perigee.groups.looks import Look
 from perigee.numbers import counted, number
 from perigee.report.charts.over_time import PLAIN, Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.measures import Measure, measures
+from perigee.report.measures import Measure
 from perigee.report.model import Block, Plot, Section, Table
+from perigee.report.sections.limits import TITLE, table
 from perigee.report.sections.representative import rtt_of
 from perigee.statistics import limits
+from perigee.statistics.flow_limits import judge
 from perigee.store.results import Results
 
 MOST_DRAWN, MOST_NAMED = 4, 2
@@ -37,7 +39,7 @@ class Recorded:
         seen: its row of `connections`; empty where no capture has it.
         series: in order, `t_s` from its beginning.
         losses: `t_s` and `packets` of each loss; of a file without them, of each interval with retransmissions.
-        rounds: its rounds, of a capture, `t_s` from its beginning.
+        limits: the share of its time for which each cause limited it; empty where that is unknown.
     """
 
     label: str
@@ -46,23 +48,16 @@ class Recorded:
     seen: Mapping[str, Any]
     series: pl.DataFrame
     losses: pl.DataFrame
-    rounds: pl.DataFrame
-
-    def limits(self) -> dict[str, float]:
-        """Return the share of its time for which each cause limited it; empty where that is unknown."""
-        if not self.rounds.is_empty():
-            return limits.shares(limits.of_rounds(self.row, self.seen, self.rounds, self.losses))
-        series = self.series.with_columns(rtt_ms=rtt_of(self.series))
-        return limits.with_sender(limits.shares(limits.of_series(self.row, self.seen, series)), self.row)
+    limits: Mapping[str, float]
 
 
 def section(context: Context) -> Section | None:
     """Return throughput over time with the losses of the largest flows, and what limited each; None without flows."""
     flows = _flows(context)
     blocks: list[Block] = [_plot(flows)] if flows else []
-    if any(one.limits() for one in flows):
+    if any(one.limits for one in flows):
         blocks.append(_table(flows))
-    return Section("recorded", "What limited each flow", blocks) if blocks else None
+    return Section("recorded", TITLE, blocks) if blocks else None
 
 
 def title(results: Results) -> str:
@@ -80,7 +75,7 @@ def sentence(context: Context) -> str:
     flows = _flows(context)
     if flows:
         largest = max(flows, key=lambda one: one.row["received_bytes"] or 0)
-        return " ".join(filter(None, (_holds(context, largest), _lost(largest), limits.sentence(largest.limits()))))
+        return " ".join(filter(None, (_holds(context, largest), _lost(largest), limits.sentence(largest.limits))))
     pings = context.results.table("flows").filter(pl.col("kind") == "ping")
     if pings.is_empty():
         return ""
@@ -115,11 +110,11 @@ def _recorded(context: Context, group: Group) -> Recorded:
     series = context.series(int(row["run"]), str(row["flow"]))
     losses = context.results.table("losses").filter(own & (pl.col("how") != "matched"))
     losses = losses.select(pl.col("t_s") - row["start_s"], "packets").sort("t_s")
-    rounds = context.results.table("rounds").filter(own).with_columns(pl.col("t_s") - row["start_s"])
+    ((_, found),) = judge(context.results.table, group.flows.head(1))
     if seen.is_empty():
         again = series.filter(pl.col("retransmitted_packets").fill_null(0) > 0)
         losses = again.select("t_s", packets="retransmitted_packets")
-    return Recorded(group.label, group.look, row, seen.row(0, named=True) if len(seen) else {}, series, losses, rounds)
+    return Recorded(group.label, group.look, row, seen.row(0, named=True) if len(seen) else {}, series, losses, found)
 
 
 def _holds(context: Context, one: Recorded) -> str:
@@ -151,15 +146,8 @@ def _lost(one: Recorded) -> str:
 
 
 def _table(flows: Sequence[Recorded]) -> Table:
-    found = [one.limits() for one in flows]
-    causes = [cause for cause in limits.CAUSES if any(shares.get(cause) for shares in found)]
-    facts = [
-        {"flow": one.label} | {f"{cause}_share": shares.get(cause) for cause in limits.CAUSES}
-        for one, shares in zip(flows, found, strict=True)
-    ]
-    columns = [Measure(f"{cause}_share", limits.CAUSES[cause][0], 0, scale=100) for cause in causes]
-    caption = "Share of its time for which each limited a flow (%)"
-    return measures("limits", caption, [Measure("flow"), *columns], facts, notes=[limits.HOW])
+    facts = [{"flow": one.label, "limits": one.limits} for one in flows]
+    return table([Measure("flow")], facts, "Share of its time for which each limited a flow (%)", [limits.HOW])
 
 
 def _plot(flows: Sequence[Recorded]) -> Plot:
