@@ -72,7 +72,7 @@ def visits(events: pl.DataFrame, rtt_s: float) -> list[Visit]:
 
 
 Lengths = dict[str, dict[str, list[float]]]
-"""Of whole visits, in round trips, by link and state."""
+"""Lengths of whole visits, in round trips, by link and state."""
 
 
 def lengths(folder: str, lossless: bool = False) -> Lengths:

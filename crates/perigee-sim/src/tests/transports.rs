@@ -53,7 +53,7 @@ fn download(link: &Link, cc: &str, transport: &str) -> (f64, u64) {
     download_by(link, &format!("\"{cc}\""), transport)
 }
 
-/// That of a congestion control as a study names it.
+/// A download by a congestion control as a study names it.
 fn download_by(link: &Link, cc: &str, transport: &str) -> (f64, u64) {
     let flows = result(&text(link, cc, transport)).tables.flows;
     assert_eq!(&*flows.outcome[0], "completed", "{cc} {transport}");
@@ -135,7 +135,7 @@ fn downloads_last_as_long_as_over_tcp_on_six_links() {
     assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
-/// What `bbr3` loses more over QUIC hangs on the instant at which PROBE_RTT interrupts STARTUP.
+/// `bbr3` loses more over QUIC only by the instant at which PROBE_RTT interrupts STARTUP.
 #[test]
 fn without_probe_rtt_in_startup_bbr3_loses_alike() {
     let cc = r#"{ name = "bbr3", probe_rtt_interval = "60 s" }"#;
