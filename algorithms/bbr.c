@@ -9,6 +9,7 @@
  *  - paces 1 % below the model, so that a queue made by estimates a little high drains
  *  - notices token-bucket policers and holds the long-term rate between losses ("lt" below)
  *  - adds what ACK aggregation holds back to the window (the parameter `extra_acked`; Linux before 5.1, thus 4.15: off)
+ *  - a round trip equal to the minimum does not renew it (since Linux 5.10; in 4.15 it did, which over a constant delay puts PROBE_RTT off)
  *  - counts packets in the network at the earliest departure of the next one
  * Difference from Linux: bandwidth samples saturate at 64 packets/us, products of large rates drop low bits instead of
  * overflowing, and an excess of ACKs over 65535 packets saturates.
@@ -203,8 +204,8 @@ static void update_min_rtt(struct sock *sk, struct bbr *b, const struct rate_sam
 		b->min_rtt_stamp = now;
 	}
 	if (expired && !b->idle_restart && b->mode != PROBE_RTT) {
-		save_cwnd(sk, b);
 		b->mode = PROBE_RTT;
+		save_cwnd(sk, b);
 		b->probe_rtt_end = 0;
 	}
 	if (b->mode == PROBE_RTT)

@@ -9,7 +9,11 @@
  *    (bbr3/snapshots.h): exact for first transmissions while the window has up to 64 packets and no timer marks losses between two
  *    ACKs, within 1/48 of the window otherwise. Packets sent again count as if they had left with the snapshot.
  *  - A lost packet is taken to have left with the packet that was delivered last: Linux reports a loss with the next ACK, as a
- *    number of packets. Packets lost together count as one.
+ *    number of packets. Packets lost together count as one. The draft warns of just this ("Probing for Bandwidth
+ *    In ProbeBW"): where losses are noticed late, less may have been in flight by then, and inflight_longterm falls too low.
+ *  - An ACK without a rate sample (rate or interval of 0) sets window and pacing rate, and leaves the model as it is: rounds, minima,
+ *    cycle, PROBE_RTT.
+ *  - A cycle of max_bw in which nothing was measured ends no older one.
  *  - Discontiguous ranges of losses are ACKs that report some. Without SACK, STARTUP ends as with it.
  *  - A new minimum round trip after the old one's time is not taken from an ACK that was delayed.
  *  - A CE mark counts as a loss (RFC 3168); a single one ends a probe, and STARTUP at the end of its round. `ecn = "off"`: marks are
@@ -28,7 +32,8 @@
 	P(probe_rtt_interval, "us", 5000000, 1000000, 600000000, "time without a new minimum before PROBE_RTT")             \
 	P(probe_rtt_time, "us", 200000, 0, 10000000, "time that PROBE_RTT keeps half of the path in flight")                \
 	P(min_rtt_window, "us", 10000000, 1000000, 600000000, "time for which a minimum round trip is kept")                \
-	P(ecn, "switch", 1, 0, 1, "a CE mark is congestion")
+	P(ecn, "switch", 1, 0, 1, "a CE mark is congestion")                                                                \
+	P(probe_rtt_cycle, "switch", 0, 0, 1, "the end of PROBE_RTT ends a cycle of max_bw; not in the draft")
 CC_PARAMETERS(PARAMETERS)
 
 #include "bbr3/bounds.h"
@@ -115,6 +120,8 @@ static void check_probe_rtt_done(struct sock *sk, struct bbr3 *b)
 		return;
 	b->probe_rtt_min_stamp_us = tp->tcp_mstamp;
 	tp->snd_cwnd = max32(tp->snd_cwnd, b->prior_cwnd);
+	if (param(sk, probe_rtt_cycle))
+		advance_max_bw(b);
 	leave_probe_rtt(sk, b);
 }
 
@@ -154,8 +161,8 @@ static void update_min_rtt(struct sock *sk, struct bbr3 *b, const struct rate_sa
 		b->min_rtt_stamp_us = b->probe_rtt_min_stamp_us;
 	}
 	if (expired && !b->idle_restart && b->state != PROBE_RTT) {
-		save_cwnd(sk, b);
 		b->state = PROBE_RTT;
+		save_cwnd(sk, b);
 		b->probe_rtt_done_us = 0;
 		b->ack_phase = ACKS_PROBE_STOPPING;
 		start_round(sk, b);

@@ -9,7 +9,8 @@
  *
  * Differences from the paper (as Linux):
  *  - rho comes from the least smoothed round trip, and is at least 1
- *  - the first window is rho (paper: rho times the usual one); windows end at 65535
+ *  - the first window is rho (paper: rho times the usual one), and the first threshold the host's (paper: rho times the usual one);
+ *    windows end at 65535
  *  - one increment per ACK, whatever number of packets it covers; 2^rho counts up to rho = 16
  *  - outside the Open state the window grows as Reno's
  *  - pacing and Hoe's estimate of the first threshold are off; the parameters `pacing` and `estimate` turn them on

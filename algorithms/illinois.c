@@ -14,7 +14,9 @@
  * Differences from the paper (as Linux):
  *  - d is the mean of a round trip, dm comes from the largest single sample
  *  - a timeout starts over: Reno's constants, until a round trip has a mean
- * Differences from Linux: the paper's threshold of 10 packets (15).
+ * Differences from Linux: the paper's threshold of 10 packets (15), and its five round trips in a row, where Linux counts all since alpha
+ * left its maximum; begins with Reno's constants, as after a timeout (alpha_max, until the first round trip has a mean); round trips are
+ * not cut at 3.4 s; growth keeps the remainder of each window.
  *
  * Units: packets; round trips in us; alpha << 10; beta in parts of 1024.
  */

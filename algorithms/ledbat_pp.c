@@ -2,19 +2,22 @@
 /*
  * LEDBAT++: a transfer in the background, which yields to all others by keeping the queue at a short target.
  *
- * draft-irtf-iccrg-ledbat-plus-plus-01 (2020): Balasubramanian, Ertugay, Havey; RFC 6817 (LEDBAT), for the base delay.
+ * draft-irtf-iccrg-ledbat-plus-plus-01 (2020): Balasubramanian, Ertugay, Havey; RFC 6817 (LEDBAT), for the base delay. Of -06 (January
+ * 2026; with Bagnulo) the abstract was read, which names the four parts below, and nothing else.
  *
  *   G = 1 / min(16, ceil(2 target / base))
  *   queueing delay up to the target: W += G per round trip
  *   above it: W += max(G - W (delay / target - 1), -W / 2) per round trip
- *   slow start: W += G per packet acknowledged; the first one ends at 3/4 of the target
+ *   slow start: from two packets, W += G per packet acknowledged; the first one ends at 3/4 of the target
  *   slowdowns: two round trips after the first slow start, then at nine times the length of the last one, the window is two packets for two
  *   round trips, and slow start leads back to where it was
  *
  * The delay is the least of the last four round trips, less the least of the last ten minutes. A loss halves the window.
  *
  * Differences from the draft: the terms of a round trip are applied packet by packet, in parts of a packet; a loss or a timeout within
- * a slowdown ends it.
+ * a slowdown ends it; an idle time changes nothing here (the host may restart with its own first window).
+ * Readings of the draft: its rule above the target is not applied below it, where it would add a window per round trip; the slow start
+ * behind a slowdown has the gain G, too.
  *
  * Units: packets; round trips in us; stamps in ms.
  */
@@ -95,6 +98,7 @@ CC_CALLBACK(void, ledbat_pp_init, struct sock *sk)
 
 	if (!ca)
 		return;
+	tcp_sk(sk)->snd_cwnd = min32(tcp_sk(sk)->snd_cwnd, WINDOW_MIN);
 	*ca = (struct ledbat_pp){ .minute_begin = now_ms(sk) };
 	for (int i = 0; i < MINUTES; i++)
 		ca->minutes[i] = NO_RTT;

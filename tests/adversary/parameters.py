@@ -44,7 +44,7 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
     "hybla": ("rtt0 25 1 1000 ms", "pacing on off", "estimate on off", "train 4 2 1000 packets", *SLOW_START),
     "bbr": ("extra_acked on off", "probe_rtt_interval 10000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms"),
     "bbr3": (
-        "probe_rtt_interval 5000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms", "min_rtt_window 10000 1000 600000 ms", "ecn on off",
+        "probe_rtt_interval 5000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms", "min_rtt_window 10000 1000 600000 ms", "ecn on off", "probe_rtt_cycle on off",
     ),
     "fast": ("alpha 200 1 100000 packets", "gamma 50 0.1 100 %"),
     "illinois": (

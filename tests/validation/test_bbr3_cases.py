@@ -62,15 +62,16 @@ def test_known_misses_are_of_cases_and_cells_that_are_carried_out() -> None:
     every = {str(case): case for case in cases_of.cases()}
     for miss in grid.known_misses():
         assert len(miss.reason) > 30, miss
+        assert miss.of in ("draft", "bounds"), miss
         assert every[miss.case].exception(grid.cell(miss.cell)) is None, miss
 
 
 def test_a_new_miss_and_a_miss_that_is_gone_are_surprises() -> None:
     missed = grid.Outcome("01-x", "20M/20ms", [judge.Verdict("It ends.", "missed", "")], 0)
     met = grid.Outcome("02-y", "20M/20ms", [judge.Verdict("It ends.", "met", "")], 0)
-    known = [grid.Miss("02-y", "20M/20ms", "")]
+    known = [grid.Miss("02-y", "20M/20ms", "", "draft")]
     assert [line.split(":")[0] for line in grid.surprises([missed, met], known)] == ["01-x 20M/20ms", "02-y 20M/20ms"]
-    assert grid.surprises([missed], [grid.Miss("01-x", "20M/20ms", "")]) == []
+    assert grid.surprises([missed], [grid.Miss("01-x", "20M/20ms", "", "draft")]) == []
 
 
 @pytest.mark.parametrize(

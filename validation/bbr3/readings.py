@@ -60,9 +60,9 @@ READINGS = [
         "MIN_WINDOW",
     ),
     Reading(
-        "11: the window is saved before ProbeRTT is entered, as it is",
-        "b->prior_cwnd = max32(b->prior_cwnd, cwnd);",
-        "b->prior_cwnd = cwnd;",
+        "11: the window is saved before ProbeRTT is entered",
+        "b->state = PROBE_RTT;\n\t\tsave_cwnd(sk, b);",
+        "save_cwnd(sk, b);\n\t\tb->state = PROBE_RTT;",
     ),
     Reading(
         "13: losses lower inflight_longterm of a limited application, too",
@@ -70,6 +70,11 @@ READINGS = [
         "if (1)\n\t\tb->inflight_longterm",
     ),
     Reading("Drain's gain is 0.35, as Google's", "#define DRAIN_GAIN 50", "#define DRAIN_GAIN 35"),
+    Reading(
+        "beside the draft: the end of ProbeRTT ends a cycle of max_bw",
+        'P(probe_rtt_cycle, "switch", 0,',
+        'P(probe_rtt_cycle, "switch", 1,',
+    ),
 ]
 
 ROUND_TRIPS = {"20 ms": "10 ms", "100 ms": "50 ms", "600 ms": "300 ms"}

@@ -19,6 +19,12 @@ fn share_of_second(names: [&str; 2]) -> f64 {
 }
 
 #[test]
+fn it_begins_with_two_packets() {
+    let outcome = alone("ledbat_pp", &[], &Path::new(20.0, 600, 500_000), 2.0);
+    assert_eq!(outcome.cwnd.iter().find(|window| **window > 0), Some(&2));
+}
+
+#[test]
 fn alone_it_fills_the_path_and_the_queue_up_to_its_target() {
     for target_ms in [20, 60] {
         let outcome = alone("ledbat_pp", &[("target", &format!("{target_ms} ms"))], &path(), 200.0);
