@@ -9,9 +9,9 @@ import logging
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,8 @@ from perigee.commands.options import KnownDown, KnownUp, bits_per_second
 from perigee.console import error_console, result, say
 from perigee.core import native
 from perigee.errors import InputError
+from perigee.files import write_atomically
+from perigee.measuring.server import PORT
 
 if TYPE_CHECKING:
     from perigee.advice.link import Hosts, Link
@@ -30,16 +32,41 @@ if TYPE_CHECKING:
 class AdviseOptions:
     """Options and arguments of `perigee advise`."""
 
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Logs and captures of any program that `perigee analyze` reads, mixed."),
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE...|HOST]",
+            help="Logs and captures of any program that `perigee analyze` reads, mixed; a folder of --keep; or a host "
+            "to measure the path to.",
+        ),
     ] = None
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A profile, by its name or file, in place of files.")
     ] = None
     down: KnownDown = None
     up: KnownUp = None
-    cc: Annotated[str, typer.Option(metavar="NAME", help="Congestion control of the sender today.")] = "cubic"
+    yes: Annotated[bool, typer.Option("--yes", help="Measure to HOST without asking.")] = False
+    iperf3: Annotated[
+        int | None,
+        typer.Option(
+            "--iperf3", metavar="PORT", min=1, max=65535, help="HOST runs `iperf3 --server --json` on this port."
+        ),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="HOST runs `perigee probe --serve`, with the token in this file."),
+    ] = None
+    probe_port: Annotated[
+        int,
+        typer.Option(metavar="PORT", min=1, max=65535, help="With --token-file: UDP port of that server."),
+    ] = PORT
+    most: Annotated[str, typer.Option(metavar="SIZE", help="With HOST: most that transfers carry, in all.")] = "500 MB"
+    cc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Congestion control of the sender today. \\[default: what a log says, or cubic]"
+        ),
+    ] = None
     receive_buffer: Annotated[
         str | None,
         typer.Option(
@@ -65,16 +92,40 @@ class AdviseOptions:
     explain: Annotated[
         Path | None, typer.Option(metavar="REPORT.html", help="Write a report, which begins with the answer.")
     ] = None
+    apply: Annotated[
+        int | None,
+        typer.Option(
+            "--apply",
+            metavar="N",
+            min=1,
+            help="Carry out the commands of line N that are for this host, all or none; as root.",
+        ),
+    ] = None
+    role: Annotated[
+        str | None, typer.Option(metavar="server|client|gateway", help="With --apply: what this host is.")
+    ] = None
+    device: Annotated[
+        str | None, typer.Option("--dev", metavar="NAME", help="With --apply: the interface that is DEV in commands.")
+    ] = None
+    undo_file: Annotated[Path, typer.Option(metavar="FILE", help="With --apply: new file that --undo takes.")] = Path(
+        "perigee-advise-undo.json"
+    )
+    undo: Annotated[
+        Path | None,
+        typer.Option("--undo", metavar="FILE", help="Take back what --apply did, by its file; nothing else."),
+    ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print the advice, and all that was tried, as JSON.")] = False
 
 
 def command(given: AdviseOptions) -> None:
     """Say which settings gain over a path, and by which commands they are set and undone.
 
-    A link is fitted to the files, as `perigee fit` does, or is a profile. A download over it is simulated as it is
-    today, and with each of at most twelve settings: congestion controls, buffers, initial window, pacing, proxies,
-    queues. Lines of advice have the gain in goodput with its interval, and what it costs: delay, losses, and what a
-    Cubic flow beside it keeps. Nothing is changed on this host.
+    A link is fitted to the files, as `perigee fit` does, or is a profile, or is measured: to HOST, and nowhere else,
+    after a list of all that is sent, and your yes. A download over it is simulated as it is today, and with each of at
+    most twelve settings: congestion controls, buffers, initial window, pacing, proxies, queues. Lines of advice have
+    the gain in goodput with its interval, and what it costs: delay, losses, and what a Cubic flow beside it keeps.
+
+    Nothing is changed on this host, unless --apply says which line, and --role which of its commands are for this host.
 
     [bold]Examples[/bold]
 
@@ -83,19 +134,41 @@ def command(given: AdviseOptions) -> None:
       perigee advise --profile starlink
       perigee advise --profile geo --queue-is-mine --explain advice.html
       perigee advise iperf3.json ping.txt --receive-buffer "1 MB" --json
+      perigee advise server.example.org --iperf3 5201 --keep advice
+      perigee advise advice --apply 1 --role client
+      perigee advise --undo perigee-advise-undo.json
     """
-    if bool(given.files) == (given.profile is not None):
-        raise InputError("give FILE... or --profile NAME, one of the two")
+    # Slow to import.
+    from perigee.commands import advise_apply
+
+    if given.undo is not None:
+        if given.given or given.profile or given.apply is not None:
+            raise InputError("--undo FILE stands alone")
+        advise_apply.undo(given.undo)
+        return
+    advise_apply.check(given.apply, given.role, given.undo_file)
+    if bool(given.given) == (given.profile is not None):
+        raise InputError("give FILE..., HOST or --profile NAME, one of the three")
     if given.explain is not None and given.explain.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--explain {given.explain}: not an HTML file; give a name that ends in .html")
-    # Slow to import.
+    kept = advise_apply.kept(given.given)
+    advice = _made(given) if kept is None else kept
+    if given.apply is not None:
+        advise_apply.apply(advice, given.apply, given.role or "", given.device, given.undo_file)
+    elif kept is not None:
+        raise InputError(f"{(given.given or [''])[0]}: holds an advice; say which line of it with --apply")
+
+
+def _made(given: AdviseOptions) -> dict[str, Any]:
+    """Find the advice, print it, and return it."""
     from perigee.advice.link import Hosts, of_files, of_profile
     from perigee.advice.menu import menu
     from perigee.advice.trial import tried
+    from perigee.commands import advise_apply, advise_host
     from perigee.commands.advice_text import as_dict, lines
 
     hosts = Hosts(
-        cc=given.cc,
+        cc=given.cc or Hosts.cc,
         send_bytes=_bytes("--send-buffer", given.send_buffer),
         receive_bytes=_bytes("--receive-buffer", given.receive_buffer or "32 MiB"),
     )
@@ -103,27 +176,41 @@ def command(given: AdviseOptions) -> None:
         None if rate is None else bits_per_second(option, rate)
         for option, rate in (("--down", given.down), ("--up", given.up))
     )
+    survey = advise_host.survey(given) if given.given else None
     with _folder(given.keep) as folder:
         if given.profile is not None:
             if given.down or given.up:
                 raise InputError("--down, --up: are for files; change a copy of the profile, and give that")
             link = of_profile(given.profile)
         else:
-            link, seen = of_files(given.files or (), folder, hosts, down, up)
-            hosts = hosts if given.receive_buffer else seen
+            files = [Path(name) for name in given.given or ()]
+            if survey is not None:
+                files = advise_host.measure(survey, folder / "logs")
+            link, seen = of_files(files, folder, hosts, down, up)
+            hosts = replace(
+                seen,
+                cc=given.cc or seen.cc,
+                receive_bytes=hosts.receive_bytes if given.receive_buffer else seen.receive_bytes,
+            )
         with _watching() as watch:
             entries = menu(link, hosts, has_queue=given.queue_is_mine)
             downloads = _OF_GATEWAY if given.queue_is_mine else 1
             found = tried(link, hosts, entries, folder, watch, given.budget, downloads=downloads)
+        advice = as_dict(link, hosts, found)
         if given.as_json:
-            result(json.dumps(as_dict(link, hosts, found), indent=1))
+            result(json.dumps(advice, indent=1))
         else:
             for line in lines(link, hosts, found):
                 result(line)
         if given.explain is not None:
             _explain(link, hosts, found, given.explain)
         if given.keep is not None:
-            say(f"{folder}: the study, {found.rounds} rounds; perigee report {found.results}")
+            write_atomically(folder / advise_apply.KEPT, (json.dumps(advice, indent=1) + "\n").encode())
+            say(
+                f"{folder}: the advice, for --apply, and its study of {found.rounds} rounds; perigee report "
+                f"{found.results}"
+            )
+    return advice
 
 
 def _explain(link: Link, hosts: Hosts, found: Tried, out: Path) -> None:
@@ -176,11 +263,16 @@ def _watching() -> Iterator[Watch]:
         yield watch
 
 
-def _bytes(option: str, text: str) -> int:
+def size(option: str, text: str) -> int:
+    """Read a size with its unit, bytes."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|kB|KiB|MB|MiB|GB|GiB)\s*", text)
     if found is None:
         raise InputError(f'{option} {text}: not a size with a unit; write "4 MiB"')
-    value = round(float(found[1]) * _UNITS[found[2]])
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def _bytes(option: str, text: str) -> int:
+    value = size(option, text)
     if not _LEAST_BUFFER <= value <= _MOST_BUFFER:
         raise InputError(f"{option} {text}: a buffer is between 8 KiB and 2 GiB")
     return value
