@@ -39,6 +39,12 @@ class Setting:
     file: str = field(default="", repr=False)
 
     @property
+    def effort(self) -> int:
+        """How many places have to be changed; a proxy is more than any setting."""
+        proxies = sum(key.startswith("proxies.") and key.endswith(".enabled") for key in self.keys)
+        return MOST * proxies + len({step.at for step in self.steps})
+
+    @property
     def commands(self) -> list[str]:
         """The commands that set it, one a line."""
         return printed(self.steps)
