@@ -26,7 +26,6 @@ def host(tmp_path: Path) -> Iterator[Lab]:
     if os.geteuid() != 0:
         pytest.skip("skipped: network namespaces need root")
     lab = Lab(tmp_path)
-    lab.run(["sysctl", "-w", f"{CONTROL}=cubic"])
     yield lab
     lab.end()
 

@@ -64,7 +64,8 @@ def printed(steps: Iterable[Step], *, is_undone: bool = False) -> list[str]:
     place = ""
     for step in steps:
         for text in step.undoing if is_undone else step.commands:
-            said = f"   # at the {step.at}{step.note}" if step.at != place else ""
+            note = "" if is_undone else step.note
+            said = f"   # at the {step.at}{note}" if step.at != place else ""
             place = step.at
             found.append(text + said)
     return found

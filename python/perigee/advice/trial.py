@@ -143,18 +143,18 @@ def tried(
             found = _judged(results, menu)
             now = _of(results, NOW, "download")
             limited = limits.sentence(_limits_of(results))
+        a_round_s = (time.monotonic() - started) / rounds
         left = _SHARE * budget_s - (time.monotonic() - began)
-        more = min(_GROWTH * rounds, _MOST_ROUNDS, int(rounds * left / (time.monotonic() - started)))
+        more = min(_GROWTH * rounds, _MOST_ROUNDS, int(left / a_round_s))
         if more <= rounds or not _is_open(found, rounds):
             break
         rounds = more
     outcomes = _by_use(found)
     left = budget_s - (time.monotonic() - began)
-    outcomes = (
-        _with_fairness(outcomes, link, hosts, folder, watch, min(rounds, _MOST_BESIDE))
-        if left > _LEAST_LEFT * budget_s
-        else outcomes
-    )
+    # A round beside another flow has fewer settings, and twice the packets at the most.
+    beside = min(rounds, _MOST_BESIDE, int(left / a_round_s))
+    if beside and left > _LEAST_LEFT * budget_s:
+        outcomes = _with_fairness(outcomes, link, hosts, folder, watch, beside)
     delay = found[0].delay_now_ms if found else 0.0
     return Tried(tuple(outcomes), _mean(now), delay, limited, rounds, downloads, out)
 
@@ -288,16 +288,18 @@ def _limits_of(results: Results) -> dict[str, float]:
 
 
 def _by_use(found: Sequence[Outcome]) -> list[Outcome]:
-    """Order what gains by the goodput of most rounds, in steps below the best; within one by delay, then by effort.
+    """Order what gains by goodput in steps below the best; within one by delay, then by effort.
 
-    Most rounds, not their mean: a setting whose goodput hangs on which packets are lost is worth less to one who has
-    one path than to the mean of many.
+    How far one is below the best is the larger of two shares, of the mean and of what most rounds have: a setting whose
+    goodput hangs on which packets are lost is worth less to one who has one path than its mean says.
     """
-    best = max((one.steady_mbps for one in found if one.gains), default=1.0)
+    mean = max((one.goodput_mbps for one in found if one.gains), default=1.0)
+    steady = max((one.steady_mbps for one in found if one.gains), default=1.0)
     shortest: dict[tuple[bool, int], float] = {}
 
     def place(one: Outcome) -> tuple[bool, int]:
-        return not one.gains, int((1 - one.steady_mbps / best) / _STEP)
+        below = max(1 - one.goodput_mbps / mean, 1 - one.steady_mbps / steady)
+        return not one.gains, int(below / _STEP)
 
     for one in found:
         shortest[place(one)] = min(one.delay_ms, shortest.get(place(one), math.inf))
