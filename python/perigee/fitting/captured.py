@@ -27,6 +27,8 @@ FLOODED_FROM = 0.1
 """Share of lost datagrams from which they were sent faster than the path carries: more than the air loses."""
 _SETTLED_S = 2
 """Seconds in which a queue fills, or a bucket empties, before what arrives is the path's rate."""
+_BURST_FROM = 1.05
+"""First second of a flood, in the rate of those after it, from which a bucket let a burst pass: no queue does."""
 _PAYLOAD = 1448
 """Payload of a datagram of iperf3 by default over Ethernet; its counts leave out those that were lost last."""
 
@@ -50,6 +52,7 @@ class Ceiling:
         again: share of the packets that were sent again; none: not known.
         cc: the sender's congestion control; empty: not known.
         is_flood: whether datagrams were sent faster than the link carries, so that what arrived is its rate.
+        burst_bytes: bytes that arrived in the first second of a flood beyond its rate, as a policer lets them pass.
         notes: what the reader of its file says of it.
         how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
@@ -69,6 +72,7 @@ class Ceiling:
     again: float | None = None
     cc: str = ""
     is_flood: bool = False
+    burst_bytes: float = 0.0
     notes: tuple[str, ...] = ()
 
     def above(self, idle_ms: float) -> Ceiling:
@@ -164,12 +168,15 @@ def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again:
 
 def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceiling:
     settled = goodput[_SETTLED_S:-1]
-    mean = float(settled.mean()) if len(settled) >= SUSTAINED_S else row["goodput_mbps"]
+    mean, first = row["goodput_mbps"], 0.0
+    if len(settled) >= SUSTAINED_S:
+        mean, first = float(settled.mean()), float(goodput[0])
+    of_packets = (_PAYLOAD + IPV4 + UDP) / _PAYLOAD
     return Ceiling(
         file=row["capture"],
         flow=row["flow"],
         way="up" if row["from_node"] == "client" else "down",
-        bps=mean * 1e6 * (_PAYLOAD + IPV4 + UDP) / _PAYLOAD,
+        bps=mean * 1e6 * of_packets,
         seconds=row["duration_s"],
         least_ms=None,
         grown_ms=None,
@@ -177,4 +184,5 @@ def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceili
         assumed=False,
         how="mean",
         is_flood=True,
+        burst_bytes=(first - mean) * 1e6 / 8 * of_packets if first >= _BURST_FROM * mean else 0.0,
     )

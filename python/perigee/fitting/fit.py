@@ -115,6 +115,7 @@ def fit(name: str, measured: Measured) -> Fitted:
             delay=_delay(way, idle, jittery, measured),
             queue=_queue(way, queue, rate, measured),
             loss=_loss(way, idle, measured),
+            burst=_burst(way, rate, measured),
         )
     notes = () if measured.pings is None else measured.pings.notes
     sources = [] if measured.pings is None else [measured.pings.described]
@@ -263,6 +264,19 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
         "deviation without that of cutting at packets, least and most of them."
     )
     return Value(_moving(rate), (what,))
+
+
+def _burst(way: str, rate: Rate | None, measured: Measured) -> Value | None:
+    """Return the token bucket of a direction whose rate is that of a flood; none where it has none, or nobody knows."""
+    flood = _captured(way, measured, floods=True)
+    given = measured.down_bps if way == "down" else measured.up_bps
+    if flood is None or not flood.burst_bytes or given is not None or (rate is not None and rate.full):
+        return None
+    what = (
+        f"{flood.file}, {flood.flow}: so much more than in later seconds arrived in the first one, as a policer or a "
+        "token bucket lets it pass."
+    )
+    return Value(profile.size(flood.burst_bytes), (what,))
 
 
 def _moving(rate: Rate) -> str:
