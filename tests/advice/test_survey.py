@@ -50,7 +50,7 @@ def test_only_names_of_hosts_reach_a_program(name: str) -> None:
         (["example.invalid", "--yes"], "give the rates with --down and --up"),
         (["ping.txt", "--iperf3", "5201", "--yes"], "files are given"),
         (["pnig.txt"], "cannot be read"),
-        (["example.invalid", "--iperf3", "5201", "--most", "1 B"], "between 1 MB and 100 GB"),
+        (["example.invalid", "--iperf3", "5201", "--most", "1 B"], "between 20 MB and 100 GB"),
     ],
 )
 def test_nothing_is_sent_without_a_yes_or_without_a_way_to_know_the_rates(

@@ -19,6 +19,7 @@ from pathlib import Path
 from perigee.engines.live.client import Local, end
 from perigee.errors import InputError, InterruptedRunError, RunError
 from perigee.files import storage_errors
+from perigee.measuring.beside import IDLE_S
 from perigee.measuring.probe import ProbePlan, probe
 
 GoOn = Callable[[str, float], bool]
@@ -85,7 +86,11 @@ class Survey:
         transfers = (_DOWN_S, _UP_S, *_FLOODS * [_FLOOD_S]) if self.iperf3_port is not None else ()
         steps = 2 * (math.ceil(math.log2(max(self._probe_bps / _FIRST_BPS, 1))) + _REFINED) if self.token else 0
         return (
-            _PINGS * _PING_EVERY_S + _LATE_S + sum(one + _LATE_S for one in transfers) + steps * (_STEP_S + 1) + _LATE_S
+            _PINGS * _PING_EVERY_S
+            + _LATE_S
+            + sum(one + _LATE_S for one in transfers)
+            + steps * (_STEP_S + IDLE_S + 1)
+            + _LATE_S
         )
 
     @property

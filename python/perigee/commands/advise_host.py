@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from perigee.advice.survey import Survey
+from perigee.commands.advise_options import AdviseOptions, size
 from perigee.console import error_console, say
 from perigee.errors import InputError
 from perigee.measuring.tokens import secret
-
-if TYPE_CHECKING:
-    from perigee.commands.advise import AdviseOptions
 
 
 def survey(given: AdviseOptions) -> Survey | None:
@@ -24,8 +21,6 @@ def survey(given: AdviseOptions) -> Survey | None:
     Raises:
         InputError: nothing would measure the rates, or nobody agreed.
     """
-    from perigee.commands.advise import size
-
     names = given.given or []
     if len(names) != 1 or Path(names[0]).exists() or Path(names[0]).suffix in _LOGS or "/" in names[0]:
         if given.iperf3 is not None or given.token_file is not None or given.yes:
@@ -33,7 +28,7 @@ def survey(given: AdviseOptions) -> Survey | None:
         return None
     most = size("--most", given.most)
     if not _LEAST_BYTES <= most <= _MOST_BYTES:
-        raise InputError(f"--most {given.most}: between 1 MB and 100 GB")
+        raise InputError(f"--most {given.most}: between 20 MB and 100 GB")
     token = None if given.token_file is None else secret(None, given.token_file)
     made = Survey(names[0], most, given.iperf3, given.probe_port, token)
     if given.iperf3 is None and token is None and not (given.down and given.up):
@@ -65,4 +60,4 @@ def measure(agreed: Survey, folder: Path) -> list[Path]:
 
 _LOGS = (".txt", ".json", ".jsonl", ".csv", ".log", ".gz", ".pcap", ".pcapng", ".toml", ".qlog", ".sqlog")
 """Ends of names that are no hosts': a misspelt file is not looked up."""
-_LEAST_BYTES, _MOST_BYTES = 10**6, 10**11
+_LEAST_BYTES, _MOST_BYTES = 2 * 10**7, 10**11
