@@ -147,12 +147,12 @@ def test_the_proxys_configuration_is_one_that_it_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "give FILE... or --profile NAME"),
+        ([], "give FILE..., HOST or --profile NAME"),
         (["--profile", "no-such"], "no-such"),
         (["--profile", "geo", "--receive-buffer", "much"], "not a size with a unit"),
         (["--profile", "geo", "--cc", "no-such"], "no-such"),
         (["--profile", "geo", "--explain", "x.pdf"], "ends in .html"),
-        (["no-such-file"], "cannot be read"),
+        (["no-such-file"], "is no file that can be read"),
     ],
 )
 def test_wrong_input_is_refused(perigee: Perigee, given: list[str], said: str) -> None:

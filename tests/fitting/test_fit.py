@@ -451,7 +451,7 @@ def test_a_captured_transfer_gives_rate_and_queue_at_least(perigee: Perigee, tmp
         assert [ceiling.way for ceiling in found] == ["down"]
         assert found[0].bps == pytest.approx(20e6, rel=0.01)
         assert found[0].least_ms == pytest.approx(200, rel=0.02)
-        assert found[0].queue_bytes == pytest.approx(500e3, rel=0.05)
+        assert found[0].queue_bytes() == pytest.approx(500e3, rel=0.05)
     captured = fit("a", Measured(captured=found))
     assert (captured.up.rate.measured, captured.down.rate.measured) == (False, True)
     pinged = read_pings(write_log(tmp_path / "base.csv", np.full(500, 200.0)))

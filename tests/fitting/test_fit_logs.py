@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conftest import ROOT, Perigee
+from perigee.fitting.captured import Ceiling
+from perigee.fitting.fit import Measured
 from perigee.fitting.series import read_pings
 
 DATA = ROOT / "tests" / "data" / "logs"
@@ -79,3 +83,53 @@ def test_the_systems_ping_fits_as_the_own_one_does(tmp_path: Path) -> None:
     np.testing.assert_array_equal(mine.place, theirs.place)
     assert theirs.interval_s == pytest.approx(0.2)
     assert (theirs.size, theirs.system) == (56, "ping of Linux (iputils)")
+
+
+def flood(folder: Path, arrived: list[int], lost: int) -> Path:
+    """Write what a client of `iperf3 --udp --reverse` would: bytes that arrived in each second, and lost datagrams."""
+    streams = [
+        {"socket": 5, "start": at, "end": at + 1, "seconds": 1, "bytes": count, "jitter_ms": 0.1, "sender": False}
+        for at, count in enumerate(arrived)
+    ]
+    end = {"socket": 5, "end": len(arrived), "seconds": len(arrived), "bytes": sum(arrived), "jitter_ms": 0.1,
+           "lost_packets": lost, "packets": lost + sum(arrived) // 1448, "sender": False}  # fmt: skip
+    test = {"protocol": "UDP", "num_streams": 1, "blksize": 1448, "duration": len(arrived), "bytes": 0, "reverse": 1}
+    document = {
+        "start": {"connected": [{"socket": 5}], "version": "iperf 3.12", "test_start": test},
+        "intervals": [{"streams": [stream]} for stream in streams],
+        "end": {"streams": [{"udp": end}]},
+    }
+    (folder / "udp.json").write_text(json.dumps(document))
+    return folder / "udp.json"
+
+
+@pytest.mark.parametrize(
+    ("first", "lost", "rate", "burst"),
+    [
+        (1_000_000, 5_000, 8 * 1476 / 1448, 0),
+        (1_500_000, 5_000, 8 * 1476 / 1448, 500 * 1476 / 1448),
+        (1_000_000, 100, 100, 0),
+    ],
+)
+def test_what_arrives_of_a_flood_is_the_rate_and_what_arrives_before_it_settles_a_policers_burst(
+    perigee: Perigee, tmp_path: Path, first: int, lost: int, rate: float, burst: float
+) -> None:
+    log = flood(tmp_path, [first, *[1_000_000] * 9], lost)
+    done = perigee("fit", "--ping", DATA / "windows.txt", log, "-o", "x.toml")
+    assert done.returncode == 0, done.stderr
+    down = tomllib.loads((tmp_path / "x.toml").read_text())["down"]
+    assert float(down["rate"].split()[0]) == pytest.approx(rate, rel=0.001)
+    assert float(down.get("burst", "0 kB").split()[0]) == pytest.approx(burst, rel=0.001)
+
+
+def test_growth_of_sampled_round_trips_counts_from_idle_pings_and_that_of_captures_from_their_own() -> None:
+    one = Ceiling("a", "b", "down", 8e6, 20, 150.0, 50.0, None, assumed=False, how="mean", is_sampled=True)
+    assert (one.above(100.0).grown_ms, one.above(100.0).queue_bytes()) == (100.0, 100e3)
+    assert one.above(160.0) is one
+    assert replace(one, is_sampled=False).above(100.0).grown_ms == 50.0
+
+
+def test_losses_stand_in_the_direction_that_logs_tell_where_they_tell_enough() -> None:
+    assert Measured(lost={"down": 9, "up": 1}).part_of_losses("down") == pytest.approx(0.9)
+    assert Measured(lost={"down": 4, "up": 0}).part_of_losses("down") == 0.5
+    assert Measured().part_of_losses("up") == 0.5

@@ -12,9 +12,11 @@ import polars as pl
 from perigee.analysis.limited import limited
 from perigee.analysis.recordings import LOGS, Options, analyze, kind_of
 from perigee.api.profiles import Profile
+from perigee.cc.catalog import algorithms
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.intervals import intervals
+from perigee.fitting.loss import interval_of
 from perigee.fitting.profile import Fitted, Value, share
 from perigee.fitting.profile import rate as rate_of
 from perigee.fitting.sources import measured_by
@@ -106,6 +108,9 @@ def of_files(
     link = Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0)
     link, hosts, seen = _with_flows(link, hosts, files)
     measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
+    carried = _fastest(measured)
+    if carried is not None and carried.cc in {one.name for one in algorithms()}:
+        hosts = replace(hosts, cc=carried.cc)
     fitted = _fitted(measured, seen)
     path = folder / "link.toml"
     path.write_text(fitted.text, encoding="utf-8")
@@ -146,14 +151,17 @@ def _fitted(measured: Measured, seen: _Seen) -> Fitted:
     Where nothing else measured the rate, several times as much is taken, as a guess; where there are no pings, the
     packets that a download held by losses sent again are taken for those that the path lost.
     """
-    fastest = next((one for one in measured.captured if one.way == "down"), None)
+    fastest = _fastest(measured)
     if fastest is None or measured.steps:
         return fit("link", measured)
-    is_filled = seen.filled(fastest)
-    captured = [one if is_filled or one.way == "up" else replace(one, grown_ms=None) for one in measured.captured]
+    flood = next((one for one in measured.captured if one.way == "down" and one.is_flood), None)
+    is_filled = seen.filled(fastest) if flood is None else fastest.bps >= _NEARLY * flood.bps
+    # How long round trips grew is the queue's size where it was full: also where it dropped what the air did not.
+    is_queue = is_filled or _is_dropped(fastest, measured)
+    captured = [one if is_queue or one.way == "up" else replace(one, grown_ms=None) for one in measured.captured]
     fitted = fit("link", replace(measured, captured=captured))
     down = fitted.down
-    if not is_filled and measured.down_bps is None:
+    if not is_filled and measured.down_bps is None and flood is None:
         why = (
             f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries "
             f"more; {_TIMES} times that is taken: give the rate with --down."
@@ -163,6 +171,19 @@ def _fitted(measured: Measured, seen: _Seen) -> Fitted:
         why = f"{fastest.file}: the share that was sent again, taken for lost at random."
         down = replace(down, loss=Value(share(seen.again), (why,), measured=False))
     return replace(fitted, down=down)
+
+
+def _fastest(measured: Measured) -> Ceiling | None:
+    """Return the fastest download by TCP; none: there is none."""
+    return next((one for one in measured.captured if one.way == "down" and not one.is_flood), None)
+
+
+def _is_dropped(transfer: Ceiling, measured: Measured) -> bool:
+    """Whether a transfer lost more than the air loses, which pings show: a queue of its path dropped packets."""
+    if transfer.again is None or measured.pings is None or not measured.pings.has_losses:
+        return False
+    lost = measured.pings.lost
+    return transfer.again > _MORE_THAN_AIR * interval_of(int(lost.sum()), len(lost))[1]
 
 
 def _with_flows(link: Link, hosts: Hosts, files: Sequence[Path]) -> tuple[Link, Hosts, _Seen]:
@@ -214,3 +235,7 @@ _MEMORY_OF_SEGMENT, _SEGMENT = 2304, 1448
 _TIMES = 4
 """The rate of a path that nothing filled, in rates of the transfer over it."""
 _MOST_OF_TIME = 0.5
+_NEARLY = 0.85
+"""Share of the path's rate from which a transfer's best seconds had all of it."""
+_MORE_THAN_AIR = 1.5
+"""Share of packets sent again, in upper ends of the interval of pings lost, from which a queue dropped them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perigee.advice.link import Hosts, Link
+from perigee.advice.steps import BEFORE, DEVICE, Step, printed, sysctl
 from perigee.fitting import profile
 
 NOW = "as it is"
@@ -23,8 +24,7 @@ class Setting:
         name: in reports.
         does: what it is, in words.
         keys: what it sets in the study.
-        commands: what sets it, a command a line.
-        undo: what takes it back.
+        steps: what sets it, and takes it back.
         cc: whether the sender's congestion control changes.
         is_queue: whether it is a queue's, which may gain by less delay.
         file: content of `pep.toml`, where it needs one.
@@ -33,11 +33,26 @@ class Setting:
     name: str
     does: str
     keys: Mapping[str, Any]
-    commands: tuple[str, ...] = ()
-    undo: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
     cc: str = ""
     is_queue: bool = False
     file: str = field(default="", repr=False)
+
+    @property
+    def effort(self) -> int:
+        """How many places have to be changed; a proxy is more than any setting."""
+        proxies = sum(key.startswith("proxies.") and key.endswith(".enabled") for key in self.keys)
+        return MOST * proxies + len({step.at for step in self.steps})
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that set it, one a line."""
+        return printed(self.steps)
+
+    @property
+    def undo(self) -> list[str]:
+        """The commands that take it back."""
+        return printed(self.steps, is_undone=True)
 
 
 def menu(link: Link, hosts: Hosts, *, has_queue: bool) -> list[Setting]:
@@ -50,7 +65,7 @@ def menu(link: Link, hosts: Hosts, *, has_queue: bool) -> list[Setting]:
     """
     buffers = _buffers(link, hosts)
     controls = [
-        _control(buffers, "BBR", "bbr", "modprobe tcp_bbr"),
+        _control(buffers, "BBR", "bbr"),
         _control(buffers, "Hybla", "hybla", "perigee cc load hybla --default"),
         _control(buffers, "BBRv3", "bbr3", "perigee cc load bbr3 --default"),
         _control(
@@ -59,7 +74,7 @@ def menu(link: Link, hosts: Hosts, *, has_queue: bool) -> list[Setting]:
             {"name": "cubic", "slow_start": "search"},
             "perigee cc load cubic --as cubic_search --set slow_start=search --default",
         ),
-        _control(buffers, "Cubic", "cubic", "modprobe tcp_cubic"),
+        _control(buffers, "Cubic", "cubic"),
     ]
     proxies = [_proxy(link, "gateway", "bbr"), _proxy(link, "gateway", "hybla"), _proxy(link, "both", "bbr")]
     if has_queue:
@@ -74,8 +89,7 @@ def _buffers(link: Link, hosts: Hosts) -> Setting | None:
     """Return buffers for a window that fills path and queue: twice the product, of which Linux offers about half."""
     needed = window_bytes(link)
     keys: dict[str, Any] = {}
-    commands: list[str] = []
-    undo: list[str] = []
+    steps: list[Step] = []
     said = []
     for what, who, table, today in (
         ("receive", "client", "rmem", hosts.receive_bytes),
@@ -84,42 +98,48 @@ def _buffers(link: Link, hosts: Hosts) -> Setting | None:
         if needed > today:
             value = sizes(table, needed)
             keys[f"hosts.{who}.{table}"] = [f"{one} B" for one in value]
-            set_it, back = _sysctl(f"net.ipv4.tcp_{table}", '"' + " ".join(map(str, value)) + '"', f"at the {who}")
-            commands += set_it
-            undo += back
+            steps.append(sysctl(who, f"net.ipv4.tcp_{table}", '"' + " ".join(map(str, value)) + '"'))
             said.append(f"{what} buffer of the {who}")
     if not keys:
         return None
     size = f"{needed >> 20} MiB" if needed >= 1 << 20 else f"{needed >> 10} KiB"
     does = f"{' and '.join(said)} up to {size}"
-    return Setting(f"Buffers of {size}", does, keys, tuple(commands), tuple(undo))
+    return Setting(f"Buffers of {size}", does, keys, tuple(steps))
 
 
-def _control(buffers: Setting | None, name: str, cc: str | dict[str, str], load: str) -> Setting:
-    """Return a congestion control of the sender, with buffers that let it fill the path where today's do not."""
+def _control(buffers: Setting | None, name: str, cc: str | dict[str, str], load: str = "") -> Setting:
+    """Return a congestion control of the sender, with buffers that let it fill the path where today's do not.
+
+    Those of Linux are loaded by the kernel when they become the default.
+    """
     kernel = cc if isinstance(cc, str) else "cubic_search"
-    mine, undo = [f"{load}   # at the server"], [f"perigee cc unload {kernel}   # at the server"]
-    if load.startswith("modprobe"):
-        set_it, undo = _sysctl("net.ipv4.tcp_congestion_control", kernel, "at the server")
-        mine += set_it
+    step = (
+        Step("server", load, f"perigee cc unload {kernel}")
+        if load
+        else sysctl("server", "net.ipv4.tcp_congestion_control", kernel)
+    )
     return Setting(
         name,
         f"{name} at the server" + (f", with {buffers.does}" if buffers else ""),
         {"flows.download.cc": cc, **(buffers.keys if buffers else {})},
-        (*mine, *(buffers.commands if buffers else ())),
-        (*undo, *(buffers.undo if buffers else ())),
+        (step, *(buffers.steps if buffers else ())),
         cc=kernel,
     )
 
 
 def _initial_window() -> Setting:
-    save = "ip route show default | head -n 1 > route.before   # at the server"
+    route = Step(
+        "server",
+        f"ip route change {BEFORE} initcwnd 40",
+        f"ip route change {BEFORE}",
+        "ip route show default | head -n 1",
+        "route.before",
+    )
     return Setting(
         "Initial window 40",
         "an initial window of 40 segments at the server",
         {"hosts.server.initial_window": 40},
-        (save, "ip route change $(cat route.before) initcwnd 40"),
-        ("ip route change $(cat route.before)   # at the server",),
+        (route,),
     )
 
 
@@ -128,8 +148,14 @@ def _pacing() -> Setting:
         "Pacing",
         "the queue discipline fq at the server, which paces each connection",
         {"hosts.server.pacing": True},
-        ("tc qdisc replace dev DEV root fq   # at the server, DEV its interface",),
-        ("tc qdisc del dev DEV root   # at the server",),
+        (
+            Step(
+                "server",
+                f"tc qdisc replace dev {DEVICE} root fq",
+                f"tc qdisc del dev {DEVICE} root",
+                note=f", {DEVICE} its interface",
+            ),
+        ),
     )
 
 
@@ -138,17 +164,23 @@ def _proxy(link: Link, where: str, cc: str) -> Setting:
     keys: dict[str, Any] = {"proxies.gateway.enabled": True, "proxies.gateway.sides.path.cc": cc}
     if where == "both":
         keys |= {"proxies.terminal.enabled": True, "proxies.terminal.sides.path.cc": cc}
-    place = "at the gateway" if where == "gateway" else "at the gateway and at the user's side"
+    place = "gateway" if where == "gateway" else "gateway and at the user's side"
     name = {"bbr": "BBR", "hybla": "Hybla"}[cc]
-    load = {"bbr": "modprobe tcp_bbr", "hybla": "perigee cc load hybla"}[cc]
-    boxes = f"   # {place}; interfaces and sources are yours to fill in"
-    unload = ("perigee cc unload hybla",) if cc == "hybla" else ()
+    load = Step(
+        place,
+        {"bbr": "modprobe tcp_bbr", "hybla": "perigee cc load hybla"}[cc],
+        {"bbr": "", "hybla": "perigee cc unload hybla"}[cc],
+        note="; interfaces and sources are yours to fill in",
+    )
     return Setting(
-        f"Proxy {place} with {name}",
-        f"a proxy {place}, with {name} over the link",
+        f"Proxy at the {place} with {name}",
+        f"a proxy at the {place}, with {name} over the link",
         keys,
-        (load + boxes, "perigee-pep check pep.toml", "perigee-pep run pep.toml"),
-        (f"kill -TERM $(pidof perigee-pep)   # {place}", *unload),
+        (
+            load,
+            Step(place, "perigee-pep check pep.toml"),
+            Step(place, "perigee-pep run pep.toml", "kill -TERM $(pidof perigee-pep)"),
+        ),
         file=_PEP.format(cc=cc, rate=profile.rate(link.rate_mbps * 1e6), trip=profile.time(link.rtt_ms)),
     )
 
@@ -177,11 +209,15 @@ def _queue(link: Link, name: str, value: dict[str, Any], discipline: str) -> Set
         f"{name} at the gateway, towards the user",
         {"links.path.down.queue": value},
         (
-            "tc qdisc replace dev DEV root handle 1: htb default 1   # at the gateway, DEV towards the user",
-            f"tc class replace dev DEV parent 1: classid 1:1 htb rate {rate}",
-            f"tc qdisc replace dev DEV parent 1:1 {discipline}",
+            Step(
+                "gateway",
+                f"tc qdisc replace dev {DEVICE} root handle 1: htb default 1",
+                f"tc qdisc del dev {DEVICE} root",
+                note=f", {DEVICE} towards the user",
+            ),
+            Step("gateway", f"tc class replace dev {DEVICE} parent 1: classid 1:1 htb rate {rate}"),
+            Step("gateway", f"tc qdisc replace dev {DEVICE} parent 1:1 {discipline}"),
         ),
-        ("tc qdisc del dev DEV root   # at the gateway",),
         is_queue=True,
     )
 
@@ -204,15 +240,6 @@ def sizes(table: str, largest: int) -> list[int]:
         ([4096, 131072, 33554432], [4096, 10000, 10000])
     """
     return [min(4096, largest), min({"rmem": 131_072, "wmem": 16_384}[table], largest), largest]
-
-
-def _sysctl(key: str, value: str, where: str) -> tuple[list[str], list[str]]:
-    """Return commands that keep a value and set another, and one that brings the kept one back."""
-    kept = f"{key.rpartition('.')[2]}.before"
-    return (
-        [f"sysctl -n {key} > {kept}   # {where}", f"sysctl -w {key}={value}"],
-        [f'sysctl -w {key}="$(cat {kept})"   # {where}'],
-    )
 
 
 _PEP = """[allow]

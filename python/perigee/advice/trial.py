@@ -35,6 +35,7 @@ class Outcome:
     Attributes:
         setting: the setting.
         goodput_mbps: of the download.
+        steady_mbps: goodput that three rounds of four reach.
         gain_percent: gain in goodput, the mean over rounds of its ratio.
         interval: its interval in %, corrected for the whole menu; None without a test.
         delay_ms: 95th percentile of the round trips of a ping beside it.
@@ -48,6 +49,7 @@ class Outcome:
 
     setting: Setting
     goodput_mbps: float
+    steady_mbps: float
     gain_percent: float
     interval: tuple[float, float] | None
     delay_ms: float
@@ -141,18 +143,18 @@ def tried(
             found = _judged(results, menu)
             now = _of(results, NOW, "download")
             limited = limits.sentence(_limits_of(results))
+        a_round_s = (time.monotonic() - started) / rounds
         left = _SHARE * budget_s - (time.monotonic() - began)
-        more = min(_GROWTH * rounds, _MOST_ROUNDS, int(rounds * left / (time.monotonic() - started)))
+        more = min(_GROWTH * rounds, _MOST_ROUNDS, int(left / a_round_s))
         if more <= rounds or not _is_open(found, rounds):
             break
         rounds = more
-    outcomes = sorted(found or (), key=_by_use)
+    outcomes = _by_use(found)
     left = budget_s - (time.monotonic() - began)
-    outcomes = (
-        _with_fairness(outcomes, link, hosts, folder, watch, min(rounds, _MOST_BESIDE))
-        if left > _LEAST_LEFT * budget_s
-        else outcomes
-    )
+    # A round beside another flow has fewer settings, and twice the packets at the most.
+    beside = min(rounds, _MOST_BESIDE, int(left / a_round_s))
+    if beside and left > _LEAST_LEFT * budget_s:
+        outcomes = _with_fairness(outcomes, link, hosts, folder, watch, beside)
     delay = found[0].delay_now_ms if found else 0.0
     return Tried(tuple(outcomes), _mean(now), delay, limited, rounds, downloads, out)
 
@@ -221,6 +223,7 @@ def _judged(results: Results, menu: Sequence[Setting]) -> list[Outcome]:
             Outcome(
                 setting=setting,
                 goodput_mbps=_mean(own),
+                steady_mbps=_in_most_rounds(own),
                 gain_percent=gain_percent,
                 interval=interval,
                 delay_ms=_mean(pings, _DELAY),
@@ -284,9 +287,34 @@ def _limits_of(results: Results) -> dict[str, float]:
     return dict(sums.iter_rows())
 
 
-def _by_use(one: Outcome) -> tuple[float, float]:
-    """Order by goodput in steps of 5 %; within a step the shorter delay comes first."""
-    return (-round(one.gain_percent / LEAST_GAIN) if one.gains else _LAST, one.delay_ms)
+def _by_use(found: Sequence[Outcome]) -> list[Outcome]:
+    """Order what gains by goodput in steps below the best; within one by delay, then by effort.
+
+    How far one is below the best is the larger of two shares, of the mean and of what most rounds have: a setting whose
+    goodput hangs on which packets are lost is worth less to one who has one path than its mean says.
+    """
+    mean = max((one.goodput_mbps for one in found if one.gains), default=1.0)
+    steady = max((one.steady_mbps for one in found if one.gains), default=1.0)
+    shortest: dict[tuple[bool, int], float] = {}
+
+    def place(one: Outcome) -> tuple[bool, int]:
+        below = max(1 - one.goodput_mbps / mean, 1 - one.steady_mbps / steady)
+        return not one.gains, int(below / _STEP)
+
+    for one in found:
+        shortest[place(one)] = min(one.delay_ms, shortest.get(place(one), math.inf))
+
+    def key(one: Outcome) -> tuple[bool, int, int, int, float]:
+        longer = one.delay_ms / shortest[place(one)] - 1
+        return *place(one), int(longer / _LONGER), one.setting.effort, -one.steady_mbps
+
+    return sorted(found, key=key)
+
+
+def _in_most_rounds(flows: pl.DataFrame) -> float:
+    """Return the mean goodput of a round's flows that three rounds of four reach."""
+    rounds = flows.group_by("round").agg(pl.col("goodput_mbps").mean())["goodput_mbps"]
+    return float(rounds.quantile(0.25, "linear") or 0.0)
 
 
 def _with_fairness(
@@ -323,5 +351,8 @@ _LENGTH_S, _LEAST_S, _MOST_BITS = 20.0, 5.0, 5e9
 _SHARE = 0.8
 """Share of the time after which no further rounds begin: a fair share of what is left is for the flow beside."""
 _LEAST_LEFT = 0.1
-_LAST = 1e9
+_STEP = 0.03
+"""Share of the best goodput within which the shorter delay comes first."""
+_LONGER = 0.05
+"""Share of the shortest delay from which another is longer."""
 _MOST_BESIDE = 9

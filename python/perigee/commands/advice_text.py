@@ -75,7 +75,7 @@ def as_dict(link: Link, hosts: Hosts, found: Tried) -> dict[str, Any]:
                 "goodput_mbps": one.goodput_mbps, "gain_percent": one.gain_percent, "interval_percent": one.interval,
                 "delay_p95_ms": one.delay_ms, "delay_percent": one.delay_percent, "lost_percent": one.lost_percent,
                 "cubic_beside_percent": one.beside_percent, "commands": one.setting.commands, "undo": one.setting.undo,
-                "pep_toml": one.setting.file or None,
+                "steps": [dataclasses.asdict(step) for step in one.setting.steps], "pep_toml": one.setting.file or None,
             }
             for one in found.outcomes
         ],

@@ -6,19 +6,18 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from perigee.commands.options import KnownDown, KnownUp, bits_per_second
+from perigee.commands.advise_options import AdviseOptions, size
+from perigee.commands.options import bits_per_second
 from perigee.console import error_console, result, say
 from perigee.core import native
 from perigee.errors import InputError
+from perigee.files import write_atomically
 
 if TYPE_CHECKING:
     from perigee.advice.link import Hosts, Link
@@ -26,55 +25,15 @@ if TYPE_CHECKING:
     from perigee.api.study import Progress
 
 
-@dataclass(frozen=True)
-class AdviseOptions:
-    """Options and arguments of `perigee advise`."""
-
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Logs and captures of any program that `perigee analyze` reads, mixed."),
-    ] = None
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A profile, by its name or file, in place of files.")
-    ] = None
-    down: KnownDown = None
-    up: KnownUp = None
-    cc: Annotated[str, typer.Option(metavar="NAME", help="Congestion control of the sender today.")] = "cubic"
-    receive_buffer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Largest receive buffer of the client today (tcp_rmem). \\[default: what a capture shows, or 32 MiB]",
-        ),
-    ] = None
-    send_buffer: Annotated[
-        str, typer.Option(metavar="SIZE", help="Largest send buffer of the server today (tcp_wmem).")
-    ] = "4 MiB"
-    queue_is_mine: Annotated[
-        bool,
-        typer.Option(
-            "--queue-is-mine", help="Try sizes and kinds of the bottleneck's queue, too, with four downloads."
-        ),
-    ] = False
-    budget: Annotated[
-        int, typer.Option(metavar="SECONDS", min=5, help="Time for simulations, about; more rounds where it is close.")
-    ] = 60
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep study and results in this folder, which is new or empty.")
-    ] = None
-    explain: Annotated[
-        Path | None, typer.Option(metavar="REPORT.html", help="Write a report, which begins with the answer.")
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the advice, and all that was tried, as JSON.")] = False
-
-
 def command(given: AdviseOptions) -> None:
     """Say which settings gain over a path, and by which commands they are set and undone.
 
-    A link is fitted to the files, as `perigee fit` does, or is a profile. A download over it is simulated as it is
-    today, and with each of at most twelve settings: congestion controls, buffers, initial window, pacing, proxies,
-    queues. Lines of advice have the gain in goodput with its interval, and what it costs: delay, losses, and what a
-    Cubic flow beside it keeps. Nothing is changed on this host.
+    A link is fitted to the files, as `perigee fit` does, or is a profile, or is measured: to HOST, and nowhere else,
+    after a list of all that is sent, and your yes. A download over it is simulated as it is today, and with each of at
+    most twelve settings: congestion controls, buffers, initial window, pacing, proxies, queues. Lines of advice have
+    the gain in goodput with its interval, and what it costs: delay, losses, and what a Cubic flow beside it keeps.
+
+    Nothing is changed on this host, unless --apply says which line, and --role which of its commands are for this host.
 
     [bold]Examples[/bold]
 
@@ -83,19 +42,41 @@ def command(given: AdviseOptions) -> None:
       perigee advise --profile starlink
       perigee advise --profile geo --queue-is-mine --explain advice.html
       perigee advise iperf3.json ping.txt --receive-buffer "1 MB" --json
+      perigee advise server.example.org --iperf3 5201 --keep advice
+      perigee advise advice --apply 1 --role client
+      perigee advise --undo perigee-advise-undo.json
     """
-    if bool(given.files) == (given.profile is not None):
-        raise InputError("give FILE... or --profile NAME, one of the two")
+    # Slow to import.
+    from perigee.commands import advise_apply
+
+    if given.undo is not None:
+        if given.given or given.profile or given.apply is not None:
+            raise InputError("--undo FILE stands alone")
+        advise_apply.undo(given.undo)
+        return
+    advise_apply.check(given.apply, given.role, given.undo_file)
+    if bool(given.given) == (given.profile is not None):
+        raise InputError("give FILE..., HOST or --profile NAME, one of the three")
     if given.explain is not None and given.explain.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--explain {given.explain}: not an HTML file; give a name that ends in .html")
-    # Slow to import.
+    kept = advise_apply.kept(given.given)
+    advice = _made(given) if kept is None else kept
+    if given.apply is not None:
+        advise_apply.apply(advice, given.apply, given.role or "", given.device, given.undo_file)
+    elif kept is not None:
+        raise InputError(f"{(given.given or [''])[0]}: holds an advice; say which line of it with --apply")
+
+
+def _made(given: AdviseOptions) -> dict[str, Any]:
+    """Find the advice, print it, and return it."""
     from perigee.advice.link import Hosts, of_files, of_profile
     from perigee.advice.menu import menu
     from perigee.advice.trial import tried
+    from perigee.commands import advise_apply, advise_host
     from perigee.commands.advice_text import as_dict, lines
 
     hosts = Hosts(
-        cc=given.cc,
+        cc=given.cc or Hosts.cc,
         send_bytes=_bytes("--send-buffer", given.send_buffer),
         receive_bytes=_bytes("--receive-buffer", given.receive_buffer or "32 MiB"),
     )
@@ -103,27 +84,41 @@ def command(given: AdviseOptions) -> None:
         None if rate is None else bits_per_second(option, rate)
         for option, rate in (("--down", given.down), ("--up", given.up))
     )
+    survey = advise_host.survey(given) if given.given else None
     with _folder(given.keep) as folder:
         if given.profile is not None:
             if given.down or given.up:
                 raise InputError("--down, --up: are for files; change a copy of the profile, and give that")
             link = of_profile(given.profile)
         else:
-            link, seen = of_files(given.files or (), folder, hosts, down, up)
-            hosts = hosts if given.receive_buffer else seen
+            files = [Path(name) for name in given.given or ()]
+            if survey is not None:
+                files = advise_host.measure(survey, folder / "logs")
+            link, seen = of_files(files, folder, hosts, down, up)
+            hosts = replace(
+                seen,
+                cc=given.cc or seen.cc,
+                receive_bytes=hosts.receive_bytes if given.receive_buffer else seen.receive_bytes,
+            )
         with _watching() as watch:
             entries = menu(link, hosts, has_queue=given.queue_is_mine)
             downloads = _OF_GATEWAY if given.queue_is_mine else 1
             found = tried(link, hosts, entries, folder, watch, given.budget, downloads=downloads)
+        advice = as_dict(link, hosts, found)
         if given.as_json:
-            result(json.dumps(as_dict(link, hosts, found), indent=1))
+            result(json.dumps(advice, indent=1))
         else:
             for line in lines(link, hosts, found):
                 result(line)
         if given.explain is not None:
             _explain(link, hosts, found, given.explain)
         if given.keep is not None:
-            say(f"{folder}: the study, {found.rounds} rounds; perigee report {found.results}")
+            write_atomically(folder / advise_apply.KEPT, (json.dumps(advice, indent=1) + "\n").encode())
+            say(
+                f"{folder}: the advice, for --apply, and its study of {found.rounds} rounds; perigee report "
+                f"{found.results}"
+            )
+    return advice
 
 
 def _explain(link: Link, hosts: Hosts, found: Tried, out: Path) -> None:
@@ -177,10 +172,7 @@ def _watching() -> Iterator[Watch]:
 
 
 def _bytes(option: str, text: str) -> int:
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|kB|KiB|MB|MiB|GB|GiB)\s*", text)
-    if found is None:
-        raise InputError(f'{option} {text}: not a size with a unit; write "4 MiB"')
-    value = round(float(found[1]) * _UNITS[found[2]])
+    value = size(option, text)
     if not _LEAST_BUFFER <= value <= _MOST_BUFFER:
         raise InputError(f"{option} {text}: a buffer is between 8 KiB and 2 GiB")
     return value
@@ -188,5 +180,4 @@ def _bytes(option: str, text: str) -> int:
 
 _OF_GATEWAY = 4
 """Downloads at a time for the owner of a queue, which is that of several users."""
-_UNITS = {"B": 1, "kB": 10**3, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
 _LEAST_BUFFER, _MOST_BUFFER = 8 << 10, (2 << 30) - 1

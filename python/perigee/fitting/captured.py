@@ -14,7 +14,7 @@ import polars as pl
 from perigee.analysis import iperf3
 from perigee.analysis.recordings import LOGS, Analysis, Options, analyze
 from perigee.errors import InputError
-from perigee.headers import IPV4, IPV6, TCP
+from perigee.headers import IPV4, IPV6, TCP, UDP
 from perigee.statistics.periodicity import periodicity
 
 SUSTAINED_S = 5
@@ -23,6 +23,14 @@ _MSS, _SEGMENT = 1460, 1448
 """Payload of a packet of 1500 B over IPv4, without and with timestamps."""
 HEADERS = {4: IPV4 + TCP, 6: IPV6 + TCP}
 """Bytes of the headers of IP and TCP, options not counted: they are part of what an announced segment size leaves."""
+FLOODED_FROM = 0.1
+"""Share of lost datagrams from which they were sent faster than the path carries: more than the air loses."""
+_SETTLED_S = 2
+"""Seconds in which a queue fills, or a bucket empties, before what arrives is the path's rate."""
+_BURST_FROM = 1.05
+"""First second of a flood, in the rate of those after it, from which a bucket let a burst pass: no queue does."""
+_PAYLOAD = 1448
+"""Payload of a datagram of iperf3 by default over Ethernet; its counts leave out those that were lost last."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,11 @@ class Ceiling:
         period_s: period of the retransmissions; none: none was found.
         assumed: whether the direction is a guess, since the beginning is not in the capture.
         is_written: whether its bytes are what its sender wrote, which runs ahead of what the link carried.
+        is_sampled: whether round trips are samples of a log, of which none may have met an empty queue.
+        again: share of the packets that were sent again; none: not known.
+        cc: the sender's congestion control; empty: not known.
+        is_flood: whether datagrams were sent faster than the link carries, so that what arrived is its rate.
+        burst_bytes: bytes that arrived in the first second of a flood beyond its rate, as a policer lets them pass.
         notes: what the reader of its file says of it.
         how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
@@ -55,12 +68,22 @@ class Ceiling:
     assumed: bool
     how: str
     is_written: bool = False
+    is_sampled: bool = False
+    again: float | None = None
+    cc: str = ""
+    is_flood: bool = False
+    burst_bytes: float = 0.0
     notes: tuple[str, ...] = ()
 
-    @property
-    def queue_bytes(self) -> float | None:
-        """The queue that explains the growth of the delay; none without round trips."""
-        return None if self.grown_ms is None else self.grown_ms / 1000 * self.bps / 8
+    def above(self, idle_ms: float) -> Ceiling:
+        """Return it with the growth of its delay above that of the idle path, where samples do not tell it."""
+        if not self.is_sampled or self.grown_ms is None or self.least_ms is None or self.least_ms <= idle_ms:
+            return self
+        return replace(self, least_ms=idle_ms, grown_ms=self.grown_ms + self.least_ms - idle_ms)
+
+    def queue_bytes(self, bps: float | None = None) -> float | None:
+        """Return the queue that explains the growth of the delay, at the link's rate; none without round trips."""
+        return None if self.grown_ms is None else self.grown_ms / 1000 * (bps or self.bps) / 8
 
 
 def ceilings(files: Sequence[Path]) -> list[Ceiling]:
@@ -91,15 +114,27 @@ def transfers_of(files: Sequence[Path]) -> list[Ceiling]:
 def _transfers(analysis: Analysis) -> list[Ceiling]:
     flows, series, seen = analysis.table("flows"), analysis.table("series"), analysis.table("connections")
     found = []
-    for row in flows.join(seen, on=["run", "flow"], how="left").filter(pl.col("kind") == "bulk").to_dicts():
+    lost = pl.col("lost_packets") / pl.col("sent_packets")
+    iperf3_runs = [number for number, run in enumerate(analysis.runs) if run.kind == "iperf3"]
+    is_flood = (
+        (pl.col("kind") == "udp") & lost.is_between(FLOODED_FROM, 1, closed="left") & pl.col("run").is_in(iperf3_runs)
+    )
+    for row in (
+        flows.join(seen, on=["run", "flow"], how="left").filter((pl.col("kind") == "bulk") | is_flood).to_dicts()
+    ):
         own = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])).sort("t_s")
         goodput = own["goodput_mbps"].to_numpy()
-        row["capture"] = row["capture"] or analysis.runs[row["run"]].name
+        run = analysis.runs[row["run"]]
+        row["capture"] = row["capture"] or run.name
         if max(len(goodput), row["duration_s"]) >= SUSTAINED_S:
-            made = _ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy())
-            run = analysis.runs[row["run"]]
+            made = (
+                _ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy())
+                if row["kind"] == "bulk"
+                else _flood(row, goodput)
+            )
             is_written = bool({iperf3.WRITTEN, iperf3.UNHEARD} & set(run.notes))
-            found.append(replace(made, is_written=is_written, notes=run.notes if run.kind in LOGS else ()))
+            is_log = run.kind in LOGS
+            found.append(replace(made, is_written=is_written, is_sampled=is_log, notes=run.notes if is_log else ()))
     return found
 
 
@@ -124,4 +159,30 @@ def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again:
         period_s=None if repeats is None else repeats.period_s,
         assumed=row["opened_by"] == "",
         how=how,
+        again=row["retransmitted_packets"] / row["sent_packets"]
+        if row["retransmitted_packets"] is not None and row["sent_packets"]
+        else None,
+        cc=row["cc"] or "",
+    )
+
+
+def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceiling:
+    settled = goodput[_SETTLED_S:-1]
+    mean, first = row["goodput_mbps"], 0.0
+    if len(settled) >= SUSTAINED_S:
+        mean, first = float(settled.mean()), float(goodput[0])
+    of_packets = (_PAYLOAD + IPV4 + UDP) / _PAYLOAD
+    return Ceiling(
+        file=row["capture"],
+        flow=row["flow"],
+        way="up" if row["from_node"] == "client" else "down",
+        bps=mean * 1e6 * of_packets,
+        seconds=row["duration_s"],
+        least_ms=None,
+        grown_ms=None,
+        period_s=None,
+        assumed=False,
+        how="mean",
+        is_flood=True,
+        burst_bytes=(first - mean) * 1e6 / 8 * of_packets if first >= _BURST_FROM * mean else 0.0,
     )

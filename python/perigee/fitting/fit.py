@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class Measured:
         up_bps: likewise.
         down_delay_ms: one-way delay towards the user, where it is known.
         one_way: what logs say of it, which nobody has checked.
+        lost: datagrams that logs counted as lost in each direction; empty: none of them tells the direction.
     """
 
     pings: Pings | None = None
@@ -71,6 +72,12 @@ class Measured:
     up_bps: int | None = None
     down_delay_ms: float | None = None
     one_way: tuple[str, ...] = ()
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+    def part_of_losses(self, way: str) -> float:
+        """Return a direction's share of a round trip's losses: a half where logs tell too few of them apart."""
+        count = sum(self.lost.values())
+        return self.lost[way] / count if count >= _TOLD_APART else _HALF
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ def fit(name: str, measured: Measured) -> Fitted:
             delay=_delay(way, idle, jittery, measured),
             queue=_queue(way, queue, rate, measured),
             loss=_loss(way, idle, measured),
+            burst=_burst(way, rate, measured),
         )
     notes = () if measured.pings is None else measured.pings.notes
     sources = [] if measured.pings is None else [measured.pings.described]
@@ -133,6 +141,16 @@ def one_way(files: Mapping[Path, Sequence[Log]]) -> tuple[str, ...]:
         if len(delays) == _BOTH:
             found.append(f"{path.name} says {delays[False]:.4g} ms down and {delays[True]:.4g} ms up")
     return tuple(found)
+
+
+def lost_one_way(logs: Iterable[Sequence[Log]]) -> dict[str, int]:
+    """Return how many datagrams were lost in each direction, by the logs that tell both; empty: none does."""
+    found: dict[str, int] = {}
+    for log in (log for own in logs for log in own):
+        lost = {"up" if way.upload else "down": way.lost for way in log.one_way if way.lost is not None}
+        if len(lost) == _BOTH:
+            found = {way: found.get(way, 0) + count for way, count in lost.items()}
+    return found
 
 
 def _unknown(measured: Measured) -> Iterator[str]:
@@ -193,6 +211,13 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     given = measured.down_bps if way == "down" else measured.up_bps
     if given is not None:
         return Value(profile.rate(given), (f"Given with --{way}.",))
+    flood = _captured(way, measured, floods=True)
+    if flood is not None and (rate is None or not rate.full):
+        what = (
+            f"{flood.file}, {flood.flow}: {number(flood.bps / 1e6, 3)} Mbit/s arrived, headers of IP and UDP counted, "
+            "of datagrams that were sent faster than the link carries."
+        )
+        return Value(profile.rate(flood.bps), (what,))
     seen = _captured(way, measured)
     if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
         what = (
@@ -241,6 +266,19 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     return Value(_moving(rate), (what,))
 
 
+def _burst(way: str, rate: Rate | None, measured: Measured) -> Value | None:
+    """Return the token bucket of a direction whose rate is that of a flood; none where it has none, or nobody knows."""
+    flood = _captured(way, measured, floods=True)
+    given = measured.down_bps if way == "down" else measured.up_bps
+    if flood is None or not flood.burst_bytes or given is not None or (rate is not None and rate.full):
+        return None
+    what = (
+        f"{flood.file}, {flood.flow}: so much more than in later seconds arrived in the first one, as a policer or a "
+        "token bucket lets it pass."
+    )
+    return Value(profile.size(flood.burst_bytes), (what,))
+
+
 def _moving(rate: Rate) -> str:
     if not rate.sd_bps:
         return profile.rate(rate.bps)
@@ -253,8 +291,9 @@ def _moving(rate: Rate) -> str:
 
 
 def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured) -> Value | None:
-    seen = _captured(way, measured)
-    if queue is None and seen is not None and seen.grown_ms is not None and (size := seen.queue_bytes):
+    seen, flood = _captured(way, measured), _captured(way, measured, floods=True)
+    known_bps = None if flood is None else flood.bps
+    if queue is None and seen is not None and seen.grown_ms is not None and (size := seen.queue_bytes(known_bps)):
         what = (
             f"{seen.file}, {seen.flow}: 99 % of the round trips are within {number(seen.grown_ms, 1)} ms of the least; "
             "that much of the rate waited, and the link holds this or more."
@@ -307,8 +346,9 @@ def _least_without_pings(measured: Measured) -> tuple[float, str]:
     return min(known), f"No ping log: the shortest captured round trip took {number(min(known), 1)} ms"
 
 
-def _captured(way: str, measured: Measured) -> Ceiling | None:
-    return next((ceiling for ceiling in measured.captured if ceiling.way == way), None)
+def _captured(way: str, measured: Measured, *, floods: bool = False) -> Ceiling | None:
+    """Return the fastest transfer of a direction, or of its floods; none: there is none."""
+    return next((one for one in measured.captured if one.way == way and one.is_flood == floods), None)
 
 
 def _about_body(delay: Delay, where: str) -> str:
@@ -415,12 +455,18 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
         source.append(_interval(f"{measured.pings.log.name if measured.pings else ''}, round trips", idle.runs))
         for loss in idle.losses:
             if loss.kind == "single":
-                entries.append(profile.share(loss.share / 2))
+                part = measured.part_of_losses(way)
+                entries.append(profile.share(loss.share * part))
                 what = f"{loss.events} single ones"
                 if _is_bunched(idle.runs):
                     longest = max(idle.runs.lengths)[0]
                     what = f"Runs of losses: {idle.runs.events}, up to {longest} long, too few to fit: independent ones"
-                source.append(f"{what}, half of them each way. {_chance(loss)}")
+                where = (
+                    "half of them each way"
+                    if part == _HALF
+                    else f"{100 * part:.0f} % of them {way}, as a log tells them apart"
+                )
+                source.append(f"{what}, {where}. {_chance(loss)}")
             elif way == "down":
                 entries.append(_entry(loss))
                 source.append(f"{_about(loss)} All put down.")
@@ -535,6 +581,8 @@ def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...
 
 _SAME_PERIOD = 0.1
 _BOTH = 2
+_HALF, _TOLD_APART = 0.5, 5
+"""The part of losses each way that nothing tells apart, and the fewest that do."""
 _LEAST_QUEUE = 1500
 """A queue that holds no packet lets none through."""
 _TINY = 1e-12

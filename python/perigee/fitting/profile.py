@@ -32,6 +32,7 @@ class Way:
     delay: Value
     queue: Value | None = None
     loss: Value | None = None
+    burst: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Fitted:
             lines += ["", *comment(tuple(f"Not known: {said}." for said in self.unknown))]
         for name, way in (("down", self.down), ("up", self.up)):
             lines += ["", f"[{name}]"]
-            for key in ("rate", "queue", "delay", "loss"):
+            for key in _KEYS:
                 value = getattr(way, key)
                 if value is not None:
                     lines += [*comment(value.source), f"{key} = {value.toml}"]
@@ -80,7 +81,7 @@ class Fitted:
         return [
             f"{name}.{key} = {value.toml}: {' '.join(value.source)}".replace(": Default: ", ": ")
             for name, way in (("down", self.down), ("up", self.up))
-            for key in ("rate", "queue", "delay", "loss")
+            for key in _KEYS
             if (value := getattr(way, key)) is not None and not value.measured
         ]
 
@@ -161,5 +162,6 @@ def comment(sentences: tuple[str, ...]) -> list[str]:
     ]
 
 
+_KEYS = ("rate", "burst", "queue", "delay", "loss")
 _IN_SECONDS_MS = 10_000
 _FOUR_DIGITS = 100

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from perigee.analysis.logs import read as read_logs
 from perigee.analysis.recordings import LOGS, kind_of
 from perigee.engines.live.under_load import read as read_load
 from perigee.fitting.captured import ceilings, transfers_of
-from perigee.fitting.fit import Measured, one_way
+from perigee.fitting.fit import Measured, lost_one_way, one_way
 from perigee.fitting.series import longest, read_pings
 from perigee.measuring.probe import read_log
 
@@ -43,14 +45,20 @@ def measured_by(
     carried = [
         path for path, kind in files.items() if kind == "capture" or any(log.flows for log in logs.get(path, ()))
     ]
+    idle = longest(pings)
+    transfers = (ceilings(captures) if captures else []) + (transfers_of(carried) if carried else [])
+    if idle is not None:
+        least_ms = float(np.nanmin(idle.rtt_ms))
+        transfers = [one.above(least_ms) for one in transfers]
     return Measured(
-        pings=longest(pings),
+        pings=idle,
         steps=[
             step
             for log in (*probes, *(path for path, kind in files.items() if kind == "probe"))
             for step in read_log(log)
         ],
-        captured=(ceilings(captures) if captures else []) + (transfers_of(carried) if carried else []),
+        captured=transfers,
         loads={folder.name: read_load(folder) for folder in loads},
         one_way=one_way(logs),
+        lost=lost_one_way(logs.values()),
     )

@@ -58,6 +58,7 @@ class ProbePlan:
         find: go on with twice the rate until the path is full, then measure just below what it carried; with `in_band`,
             at `AROUND` of what it carried.
         in_band: send sparse pings before and beside each rate.
+        most_bps: of a search, the largest rate; none: what the server allows.
     """
 
     host: str
@@ -70,6 +71,7 @@ class ProbePlan:
     interval_s: float = 0.1
     find: bool = False
     in_band: bool = False
+    most_bps: int | None = None
 
     @property
     def log_head(self) -> dict[str, Any]:
@@ -85,6 +87,7 @@ class ProbePlan:
             "interval_s": self.interval_s,
             "find": self.find,
             **({"in_band": True} if self.in_band else {}),
+            **({} if self.most_bps is None else {"most_bps": self.most_bps}),
         }
 
     def next_step(
@@ -162,7 +165,7 @@ def probe(
         InterruptedRunError: `watch` said no.
     """
     done = [] if log is None else _continued(log, plan)
-    limits_bps: dict[Direction, int] = {}
+    limits_bps = {} if plan.most_bps is None else dict.fromkeys(plan.directions, plan.most_bps)
     beside = Pings(plan.host, plan.token, plan.port) if plan.in_band else nullcontext()
     with _connected(plan) as link, beside as pings:
         while (following := plan.next_step(done, limits_bps)) is not None:
