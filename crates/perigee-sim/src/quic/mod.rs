@@ -1,19 +1,107 @@
-//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and the network keeps their
-//! bytes.
+//! Flows over QUIC (`docs/models/quic.md`), whatever carries their datagrams: links in virtual time, or sockets on the wall clock.
 
 mod browser;
 mod connection;
 mod end;
+mod in_world;
 mod session;
 
-use perigee_study::{Quic, QuicLoad, Run, Traffic};
+use perigee_quic::{Ecn, Keys};
+use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
+use perigee_study::{QuicLoad, Run, Traffic};
+use perigee_traffic::End;
+use perigee_units::Time;
 
-use crate::flow::OverQuic;
-use crate::result::SimError;
-use crate::world::{FlowStart, World};
+use crate::result::{Logged, SimError};
+use crate::world::LegEnd;
+
+pub(crate) use in_world::InWorld;
+
+/// An end of one of a flow's connections.
+pub type Place = LegEnd;
+
+/// What carries the datagrams of a flow's connections, and wakes it.
+pub trait Carrier {
+    /// Makes room for the connection of this number; a flow makes room for each once.
+    fn add_connection(&mut self, number: u32);
+
+    /// Sends a datagram of an end. Returns whether it is counted as under way until [`QuicFlow::arrived`] or [`QuicFlow::dropped`].
+    fn send(&mut self, now: Time, from: Place, datagram: &[u8], ecn: Ecn) -> bool;
+
+    /// Sets when to wake the flow, in place of the time before; [`Time::MAX`]: never.
+    fn wake(&mut self, what: Wake, at: Time);
+
+    /// The flow has ended; its connections may still have something to say to each other.
+    fn flow_ended(&mut self, now: Time);
+}
+
+/// Why a flow is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// For the timers of an end: [`QuicFlow::on_timer`].
+    Timer(Place),
+    /// For the applications of the connection of this number: [`QuicFlow::on_wait`].
+    Wait(u32),
+    /// For the flow: [`QuicFlow::on_instant`].
+    Instant,
+}
+
+/// Makes real keys.
+pub trait MakeKeys {
+    /// Keys of a new client, and of a server that knows it, which takes early data or refuses them.
+    fn keys(&self, takes_early_data: bool) -> [Keys; 2];
+}
+
+/// A flow over QUIC. [`start`] begins it; it is then woken at once, by [`QuicFlow::on_instant`].
+pub trait QuicFlow {
+    /// A datagram has arrived at an end; [`QuicFlow::turn`] is due.
+    fn arrived(&mut self, now: Time, at: Place, datagram: &[u8], ecn: Ecn);
+
+    /// Lets the applications act, and sends, after something has arrived at an end.
+    fn turn(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier);
+
+    /// A datagram of the connection of this number has been dropped.
+    fn dropped(&mut self, now: Time, connection: u32);
+
+    /// The timer of an end fires.
+    fn on_timer(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier);
+
+    /// The applications of a connection have something to do.
+    fn on_wait(&mut self, _now: Time, _connection: u32, _carrier: &mut dyn Carrier) {}
+
+    /// The flow starts, or an instant has come that an application or the meter waits for.
+    fn on_instant(&mut self, now: Time, carrier: &mut dyn Carrier);
+
+    /// The row of the series that ends at `now`.
+    fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow>;
+
+    /// What is measured of it.
+    fn meter(&self) -> &Meter;
+
+    /// The run ends, and the flow with it, incomplete.
+    fn cut_off(&mut self, now: Time, outcome: Outcome);
+
+    /// Progress, from 0 to 1.
+    fn progress(&self, now: Time) -> f64;
+
+    /// Datagrams under way, as far as they are counted.
+    fn outstanding(&self) -> u64;
+
+    /// An end whose timer is due at the time given here, and later or never by `due`.
+    fn missed_timer(&self, due: &dyn Fn(Place) -> Option<Time>) -> Option<Time>;
+
+    /// The logs of its ends at the nodes that keep them, with what distinguishes their connections; before [`QuicFlow::write`].
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)>;
+
+    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends then.
+    fn write(&mut self, row: FlowRow, stop: Time, tables: &mut Tables);
+}
 
 /// Refuses flows whose algorithms QUIC cannot have.
-pub(crate) fn check(run: &Run) -> Result<(), SimError> {
+///
+/// # Errors
+/// [`SimError::NotOverQuic`], with the reason.
+pub fn check(run: &Run) -> Result<(), SimError> {
     for flow in &run.scenario.flows {
         let Traffic::Quic { quic, .. } = &flow.traffic else { continue };
         if let Some(why) = perigee_quic::refusal(&quic.cc, quic.ecn) {
@@ -23,19 +111,36 @@ pub(crate) fn check(run: &Run) -> Result<(), SimError> {
     Ok(())
 }
 
-/// A flow over QUIC that starts.
-pub(crate) fn start<'a>(
-    start: FlowStart<'a>,
-    (quic, load): (&'a Quic, &'a QuicLoad),
+/// The flow of this number in a run, which starts now; `None` if it is not over QUIC. Without `keys` they cost nothing and keep nothing
+/// secret.
+pub fn start<'a>(
+    now: Time,
     run: &'a Run,
-    world: &mut World,
-) -> Box<dyn OverQuic + 'a> {
-    let window = run.scenario.stream_window(start.spec, quic.stream_window);
-    let logged = &run.scenario.measure.qlog[..];
-    match load {
-        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world)),
-        QuicLoad::Population(users) => {
-            Box::new(browser::QuicBrowser::start(start, (quic, users), window, logged, world))
-        }
-    }
+    number: u32,
+    keys: Option<&'a (dyn MakeKeys + Sync)>,
+) -> Option<Box<dyn QuicFlow + 'a>> {
+    let spec = &run.scenario.flows[number as usize];
+    let Traffic::Quic { quic, load } = &spec.traffic else { return None };
+    let measure = &run.scenario.measure;
+    let of_flow = connection::OfFlow {
+        spec,
+        quic,
+        stream_window: run.scenario.stream_window(spec, quic.stream_window),
+        logged: &measure.qlog,
+        keys,
+    };
+    Some(match load {
+        QuicLoad::App(app) => Box::new(session::QuicSession::start(now, of_flow, app, run.seed, measure)),
+        QuicLoad::Population(users) => Box::new(browser::QuicBrowser::start(now, of_flow, users, run.seed, measure)),
+    })
+}
+
+/// The logs of a flow's ends, as files of a run.
+pub fn logs(flow: &mut dyn QuicFlow, run: &Run, number: u32) -> Vec<Logged> {
+    let spec = &run.scenario.flows[number as usize];
+    let file = |(end, connection, qlog): (End, String, Vec<u8>)| {
+        let node = &run.scenario.nodes[if end == End::From { spec.from } else { spec.to } as usize];
+        Logged { name: format!("{node}-{}{connection}.sqlog", spec.name), qlog }
+    };
+    flow.take_qlogs().into_iter().map(file).collect()
 }
