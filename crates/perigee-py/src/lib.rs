@@ -287,7 +287,7 @@ impl Plan {
     /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
     /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
     ///
-    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and the captures and qlogs of `sim` by file name;
+    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and qlogs and the captures of `sim` by file name;
     /// `None` if `progress` stopped it.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
@@ -304,7 +304,7 @@ impl Plan {
             let mut tell = |standing: &Standing| callback.standing(standing);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
-                let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (streams(&tables), Vec::new()));
+                let result = perigee_emu::run(run, &files, &mut tell).map(|(tables, qlogs)| (streams(&tables), qlogs.into_iter().map(|one| (one.name, one.qlog)).collect()));
                 return result.map_err(|error| match error {
                     perigee_emu::RunError::Cancelled => None,
                     perigee_emu::RunError::Capture(CaptureError { path, error }) => {

@@ -85,7 +85,7 @@ impl Capacity {
 fn cost_ns(links: u32) -> Result<u64, RunError> {
     let plan = plan(links);
     let files = CaptureFiles { folder: Path::new("."), prefix: "" };
-    let tables = run(&plan, &files, &mut |_| ControlFlow::Continue(()))?;
+    let (tables, _) = run(&plan, &files, &mut |_| ControlFlow::Continue(()))?;
     let packets = tables.releases.released_packets.first().copied().unwrap_or(0).max(1);
     Ok(MEASURED.as_nanos() / packets)
 }
