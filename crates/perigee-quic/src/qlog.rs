@@ -1,7 +1,8 @@
 //! The log of an endpoint in qlog (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events): JSON texts in sequence (RFC 7464).
 //!
-//! Packets and frames are read off the datagrams, which have no secrets with [`crate::Keys::Null`], and are absent with others; losses, window
-//! and round trips are the adapter's. The stack has a writer of its own, whose library switches the order of keys in all JSON of the workspace.
+//! Packets and frames are read off the datagrams, which have no secrets with [`crate::Keys::Null`], and are absent with others; losses,
+//! window and round trips are the adapter's. The stack has a writer of its own, whose library switches the order of keys in all JSON of
+//! the workspace.
 
 mod frames;
 mod packets;

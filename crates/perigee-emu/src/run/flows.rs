@@ -178,7 +178,7 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
     flows.iter().find_map(|flow| match &flow.traffic {
         Traffic::Quic { quic, .. } => (!quic.cc.algorithm().is_loaded()).then(|| {
             let (name, cc) = (&flow.name, quic.cc.algorithm().name());
-            format!("flow `{name}`: `{cc}` is a file of yours, which no process with the emulator's rights loads; over QUIC use --engine sim")
+            format!("flow `{name}`: `{cc}` is a file of yours, which the emulator, as root, does not load; over QUIC use --engine sim")
         }),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();

@@ -64,7 +64,8 @@ pub use hosts::HostSysctls;
 /// Executes a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
 ///
-/// Captures go to `captures`; logs of ends of QUIC connections are returned with the tables. `progress` is called about twenty times a second, and may cancel the run.
+/// Captures go to `captures`; logs of ends of QUIC connections are returned with the tables. `progress` is called about twenty
+/// times a second, and may cancel the run.
 ///
 /// # Errors
 /// If the kernel does not support the study, the process lacks privileges, or a capture cannot be written.
@@ -196,7 +197,8 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     let settings = supported(run)?;
     let has_tcp = run.scenario.flows.iter().any(|flow| flow.traffic.tcp().is_some());
     if run.scenario.measure.states.is_some() && has_tcp {
-        let message = "`measure.states`: the kernel does not show what a congestion control of TCP knows; leave it out, or use --engine sim";
+        let message = "`measure.states`: the kernel does not show what a congestion control knows; leave it out, or \
+                       use --engine sim";
         return Err(RunError::Impossible(message.to_owned()));
     }
     if run.scenario.measure.events {

@@ -9,8 +9,8 @@ use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Table
 use perigee_traffic::{End, Ledger, OpenTransaction, Population, Script, SenderTotals, Visit, Visits};
 use perigee_units::{Stream, Time};
 
+use super::carrier::{Carrier, Place, QuicFlow, Wake};
 use super::connection::{OfFlow, QuicColumns, QuicConnection};
-use super::{Carrier, Place, QuicFlow, Wake};
 use crate::application::{act, Socket as _, Wait};
 
 pub(crate) struct QuicBrowser<'a> {

@@ -8,11 +8,11 @@ use perigee_study::{FlowSpec, Opener, Quic, QuicHandshake};
 use perigee_traffic::End;
 use perigee_units::{Bytes, Stream, Time};
 
+use super::carrier::{Carrier, MakeKeys, Place, Wake};
 use super::end::QuicEnd;
-use super::{Carrier, MakeKeys, Place, Wake};
 use crate::packet::UDP_HEADER;
 
-/// What the connections of a flow have in common.
+/// The common part of a flow's connections.
 #[derive(Clone, Copy)]
 pub(crate) struct OfFlow<'a> {
     pub(crate) spec: &'a FlowSpec,

@@ -6,7 +6,8 @@ use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Run};
 use perigee_units::Time;
 
-use super::{logs, Carrier, Place, QuicFlow, Wake};
+use super::carrier::{Carrier, Place, QuicFlow, Wake};
+use super::start::{logs, start};
 use crate::connection::Sources;
 use crate::flow::OverQuic;
 use crate::network::Fate;
@@ -27,15 +28,15 @@ struct Room<'a> {
     own: Vec<u32>,
     /// Event source of [`Wake::Instant`].
     instants: u32,
-    /// Of a flow of one connection, those that every flow has.
+    /// The ones that every flow has, for a flow of one connection.
     first: Sources,
     added: Vec<Sources>,
 }
 
 impl<'a> InWorld<'a> {
     /// The flow of a run that starts, if it is over QUIC.
-    pub(crate) fn start(start: &FlowStart<'a>, run: &'a Run, world: &World) -> Option<Self> {
-        let FlowStart { now, number, instants, timers, spec, .. } = *start;
+    pub(crate) fn start(starting: &FlowStart<'a>, run: &'a Run, world: &World) -> Option<Self> {
+        let FlowStart { now, number, instants, timers, spec, .. } = *starting;
         let room = Room {
             number,
             spec,
@@ -45,7 +46,7 @@ impl<'a> InWorld<'a> {
             added: Vec::new(),
         };
         debug_assert_eq!(room.own.len(), 1, "no proxy splits it");
-        Some(Self { flow: super::start(now, run, number, None)?, room })
+        Some(Self { flow: start(now, run, number, None)?, room })
     }
 }
 

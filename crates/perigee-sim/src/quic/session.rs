@@ -6,8 +6,8 @@ use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Table
 use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
 
+use super::carrier::{Carrier, Place, QuicFlow, Wake};
 use super::connection::{OfFlow, QuicColumns, QuicConnection};
-use super::{Carrier, Place, QuicFlow, Wake};
 use crate::application::{act, Socket as _, Wait};
 use crate::state_log::StateLog;
 

@@ -41,7 +41,7 @@ pub(crate) struct QuicReport {
     /// Progress, as the bits of a number from 0 to 1.
     progress: AtomicU64,
     received: AtomicU64,
-    /// What it has measured, after the run; `None` of a flow that has not started.
+    /// Its tables and logs, after the run; `None` of a flow that has not started.
     measured: Mutex<Option<(Tables, Vec<Logged>)>>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> QuicApplication<'a> {
         Ok(Self { run, number, sockets: Sockets::new(number, client, ends)?, keys, report: Arc::default() })
     }
 
-    /// What the observer looks at.
+    /// The report for the observer.
     pub(crate) fn report(&self) -> Arc<QuicReport> {
         self.report.clone()
     }
