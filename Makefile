@@ -115,7 +115,7 @@ validate: .venv/core.made ## the simulator beside this kernel, into docs/models/
 	$(BIN)/python validation/kernel/cells.py
 	$(BIN)/python validation/kernel/short.py
 	$(BIN)/python validation/switches/switches.py
-	$(BIN)/python validation/quic/cells.py
+	$(BIN)/python validation/quic/sockets.py
 
 validate-modes: .venv/core.made ## cells near a bistable point beside this kernel, with their neighbours, into docs/models/validation-modes.md (as root; ten minutes)
 	$(BIN)/python validation/modes/modes.py

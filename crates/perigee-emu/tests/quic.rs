@@ -82,20 +82,19 @@ fn every_kind_over_quic_is_carried_as_in_the_simulator() {
 
 #[test]
 fn handshakes_take_the_round_trips_of_the_simulator() {
-    let flows: String = [
+    let kinds = [
         ("one", "1-rtt", false),
         ("none", "0-rtt", false),
         ("refused", "0-rtt-rejected", false),
         ("retry", "1-rtt", true),
-    ]
-    .into_iter()
-    .map(|(name, handshake, retry)| {
+    ];
+    let flow = |(name, handshake, retry): (&str, &str, bool)| {
         format!(
             "[[flows]]\nname = \"{name}\"\nkind = \"request\"\nrequest = \"300 B\"\nresponse = \"10 kB\"\nrepeat = 1\n\
-                 quic = {{ handshake = \"{handshake}\", retry = {retry} }}\n"
+             quic = {{ handshake = \"{handshake}\", retry = {retry} }}\n"
         )
-    })
-    .collect();
+    };
+    let flows = kinds.map(flow).concat();
     let run = plan(&over_quic(&flows));
     if !can_emulate(&run) {
         return;
