@@ -127,8 +127,9 @@ def read(folder: Path, engine: str) -> dict[str, Means]:
     for (name,), of_cell in rounds.group_by("name", maintain_order=True):
         on_time = of_cell.filter(pl.col("late") <= LATE_US)
         chosen = on_time if on_time.height else of_cell
-        means = chosen.select(pl.mean("goodput_mbps"), pl.mean("rtt_mean_ms"), pl.mean("lost")).row(0)
-        found[str(name)] = Means(means, float(chosen.select(pl.max("late")).item()))
+        means = chosen.select(pl.mean("goodput_mbps"), pl.mean("rtt_mean_ms"), pl.mean("lost"), pl.max("late"))
+        goodput, rtt, share, late_us = means.row(0)
+        found[str(name)] = Means((goodput, rtt, share), late_us)
     return found
 
 
