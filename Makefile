@@ -111,10 +111,11 @@ soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memo
 	cargo build --release --quiet -p perigee-pep
 	$(BIN)/python benches/pep_soak.py --minutes $(MINUTES)
 
-validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md, validation-transfers.md and validation-switches.md (as root; an hour and more, goes on after Ctrl-C)
+validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md, validation-transfers.md, validation-switches.md and validation-quic.md (as root; two hours, goes on after Ctrl-C)
 	$(BIN)/python validation/kernel/cells.py
 	$(BIN)/python validation/kernel/short.py
 	$(BIN)/python validation/switches/switches.py
+	$(BIN)/python validation/quic/sockets.py
 
 validate-modes: .venv/core.made ## cells near a bistable point beside this kernel, with their neighbours, into docs/models/validation-modes.md (as root; ten minutes)
 	$(BIN)/python validation/modes/modes.py

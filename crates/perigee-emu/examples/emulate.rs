@@ -50,7 +50,7 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
     perigee_emu::check(run)?;
     let before = cpu_s();
     let captures = CaptureFiles { folder: Path::new("."), prefix: "emulate-" };
-    let tables = perigee_emu::run(run, &captures, &mut |_| ControlFlow::Continue(()))?;
+    let (tables, _) = perigee_emu::run(run, &captures, &mut |_| ControlFlow::Continue(()))?;
     let cpu = cpu_s() - before;
 
     let (flows, releases) = (&tables.flows, &tables.releases);

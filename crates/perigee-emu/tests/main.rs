@@ -11,6 +11,7 @@ mod mtu;
 mod outcomes;
 mod populations;
 mod proxies;
+mod quic;
 mod recordings;
 mod runs;
 mod tdma;

@@ -46,7 +46,7 @@ fn emulate(plan: &Run, folder: &Path) -> Option<Tables> {
     let files = CaptureFiles { folder, prefix: "run-" };
     let done = check(plan).and_then(|()| run(plan, &files, &mut |_| ControlFlow::Continue(())));
     match done {
-        Ok(tables) => Some(tables),
+        Ok((tables, _)) => Some(tables),
         Err(error) if error.is_wrong_input() => {
             println!("skipped: {error}");
             None

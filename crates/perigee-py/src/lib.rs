@@ -29,7 +29,7 @@ use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_link::DelaySpec;
 use perigee_results::Standing;
-use perigee_sim::{RunResult, SimError};
+use perigee_sim::{Logged, RunResult, SimError};
 use perigee_study::{plan_json, setup_json, without_effect, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
@@ -64,12 +64,13 @@ struct RunOutlook {
     most_s: f64,
 }
 
-/// The outlook of emulated runs before they begin: the cost of a packet in both TCPs and on each link, the number of
-/// rounds, and the runs of the first.
+/// The outlook of emulated runs before they begin: the cost of a packet in both TCPs, on each link and in a flow over QUIC (zero without
+/// any), the number of rounds, and the runs of the first.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 struct Outlook {
     ends_us: f64,
     hop_us: f64,
+    quic_us: f64,
     rounds: u32,
     runs: Vec<RunOutlook>,
 }
@@ -266,8 +267,12 @@ impl Plan {
     fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<Outlook> {
         let us = |us: f64| perigee_units::Time::from_secs_f64(us * 1e-6);
         let capacity = match cost_us {
-            Some((ends, hop)) => Ok(Capacity { ends: us(ends), hop: us(hop) }),
-            None => py.detach(Capacity::measure),
+            Some((ends, hop)) => Ok(Capacity { ends: us(ends), hop: us(hop), quic: us(0.0) }),
+            None => {
+                let mut flows = self.points().flat_map(|run| &run.scenario.flows);
+                let has_quic = flows.any(|flow| flow.traffic.quic().is_some());
+                py.detach(|| Capacity::measure(has_quic))
+            }
         };
         let capacity = capacity.map_err(|error| unfit_for_emulation(&error))?;
         let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;
@@ -278,6 +283,7 @@ impl Plan {
         Ok(Outlook {
             ends_us: in_us(capacity.ends),
             hop_us: in_us(capacity.hop),
+            quic_us: in_us(capacity.quic),
             rounds: self.runs.last().map_or(0, |run| run.round + 1),
             runs: runs.collect(),
         })
@@ -287,7 +293,7 @@ impl Plan {
     /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
     /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
     ///
-    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and the captures and qlogs of `sim` by file name;
+    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and qlogs and the captures of `sim` by file name;
     /// `None` if `progress` stopped it.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
@@ -304,7 +310,8 @@ impl Plan {
             let mut tell = |standing: &Standing| callback.standing(standing);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
-                let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (streams(&tables), Vec::new()));
+                let result = perigee_emu::run(run, &files, &mut tell);
+                let result = result.map(|(tables, qlogs)| (streams(&tables), named(qlogs)));
                 return result.map_err(|error| match error {
                     perigee_emu::RunError::Cancelled => None,
                     perigee_emu::RunError::Capture(CaptureError { path, error }) => {
@@ -380,7 +387,11 @@ impl Plan {
 /// The captures of nodes and the logs of QUIC connections of a run, by the names of their files.
 fn files_of(result: RunResult) -> Vec<(String, Vec<u8>)> {
     let captures = result.captures.into_iter().map(|one| (format!("{}.pcapng", one.node), one.pcapng));
-    captures.chain(result.qlogs.into_iter().map(|one| (one.name, one.qlog))).collect()
+    captures.chain(named(result.qlogs)).collect()
+}
+
+fn named(qlogs: Vec<Logged>) -> Vec<(String, Vec<u8>)> {
+    qlogs.into_iter().map(|one| (one.name, one.qlog)).collect()
 }
 
 fn unfit_for_emulation(error: &perigee_emu::RunError) -> PyErr {

@@ -50,7 +50,7 @@ pub struct Config {
     pub pacing: bool,
     /// Who controls congestion.
     pub control: Control,
-    /// Keeps a log, see [`crate::Endpoint::take_qlog`]. With [`Keys::Null`] only: other packets have secrets.
+    /// Keeps a log, see [`crate::Endpoint::take_qlog`]. Packets and frames are in it with [`Keys::Null`] only: others have secrets.
     pub qlog: bool,
 }
 

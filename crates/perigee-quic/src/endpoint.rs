@@ -146,7 +146,7 @@ impl Endpoint {
             at_timer: None,
             is_confirmed: false,
             is_held: false,
-            qlog: (config.qlog && matches!(config.keys, Keys::Null)).then(|| Box::new(Qlog::new(config, is_server))),
+            qlog: config.qlog.then(|| Box::new(Qlog::new(config, is_server))),
         };
         if let (Some(_), Some(control)) = (&endpoint.qlog, &endpoint.control) {
             control.lock().lost_numbers = Some(Vec::new());

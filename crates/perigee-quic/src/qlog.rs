@@ -1,7 +1,8 @@
 //! The log of an endpoint in qlog (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events): JSON texts in sequence (RFC 7464).
 //!
-//! Packets and frames are read off the datagrams, which have no secrets with [`crate::Keys::Null`]; losses, window and round trips are the
-//! adapter's. The stack has a writer of its own, whose library switches the order of keys in all JSON of the workspace.
+//! Packets and frames are read off the datagrams, which have no secrets with [`crate::Keys::Null`], and are absent with others; losses,
+//! window and round trips are the adapter's. The stack has a writer of its own, whose library switches the order of keys in all JSON of
+//! the workspace.
 
 mod frames;
 mod packets;
@@ -13,7 +14,7 @@ use perigee_units::Time;
 
 use crate::events::Closed;
 use crate::info::Info;
-use crate::Config;
+use crate::{Config, Keys};
 use frames::put;
 pub(crate) use packets::Kind;
 use packets::{Bytes, Hex, Packet, SPACES};
@@ -69,6 +70,9 @@ impl Qlog {
             if !self.is_begun {
                 self.begin(now, is_sent, &packet, config);
             }
+            if !matches!(config.keys, Keys::Null) {
+                return;
+            }
             if let (Some(space), Some(number)) = (packet.kind.space(), packet.number) {
                 let next = &mut self.next[usize::from(is_sent)][space];
                 *next = (*next).max(number + 1);
@@ -98,9 +102,10 @@ impl Qlog {
     /// The stack has declared packets with these numbers lost.
     pub(crate) fn lost(&mut self, now: Time, numbers: &[u64]) {
         let [initial, handshake, _] = self.next[1];
+        let in_handshake = initial.max(handshake);
         for number in numbers {
-            // The stack does not name the space: numbers beyond those of the handshake are data's.
-            let kind = if *number >= initial.max(handshake) { "1RTT" } else { "unknown" };
+            // The stack does not name the space: numbers beyond those of the handshake, if they are known, are data's.
+            let kind = if in_handshake > 0 && *number >= in_handshake { "1RTT" } else { "unknown" };
             self.event(now, "packet_lost");
             put(&mut self.text, format_args!(r#"{{"header":{{"packet_type":"{kind}","packet_number":{number}}}}}"#));
             self.end();

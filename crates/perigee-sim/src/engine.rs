@@ -16,7 +16,7 @@ use crate::network::Network;
 use crate::packet::{NetPacket, Parcel, Stored};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::{Proxy, ProxyState};
-use crate::result::{Captured, Logged, RunResult, SimError};
+use crate::result::{Captured, RunResult, SimError};
 use crate::session_flow::SessionFlow;
 use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
@@ -269,9 +269,10 @@ impl<'a> Engine<'a> {
                 }
                 Traffic::Datagrams(datagrams) => Flow::Datagram(Box::new(DatagramFlow::start(start, datagrams))),
                 #[cfg(feature = "quic")]
-                Traffic::Quic { quic, load } => {
-                    Flow::Quic(crate::quic::start(start, (quic, load), self.run, &mut self.world))
-                }
+                Traffic::Quic { .. } => match crate::quic::InWorld::start(&start, self.run, &self.world) {
+                    Some(flow) => Flow::Quic(Box::new(flow)),
+                    None => return,
+                },
                 #[cfg(not(feature = "quic"))]
                 Traffic::Quic { .. } => unreachable!("a build without QUIC has refused the run"),
             };
@@ -414,11 +415,7 @@ impl<'a> Engine<'a> {
         let mut qlogs = Vec::new();
         for (number, flow) in (0..).zip(&mut self.flows) {
             if let Flow::Quic(flow) = flow {
-                let spec = &self.scenario.flows[number];
-                qlogs.extend(flow.take_qlogs().into_iter().map(|(end, connection, qlog)| {
-                    let node = name_of(if end == End::From { spec.from } else { spec.to });
-                    Logged { name: format!("{node}-{}{connection}.sqlog", spec.name), qlog }
-                }));
+                qlogs.extend(flow.logs(self.run));
             }
             flow.write(self.run, number, stop, &mut self.tables);
         }

@@ -1,8 +1,7 @@
 //! A flow of any kind.
 
 use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
-use perigee_study::{FlowSpec, Run};
-use perigee_traffic::End;
+use perigee_study::Run;
 use perigee_units::Time;
 
 use crate::connection::Connection;
@@ -10,6 +9,7 @@ use crate::datagram_flow::DatagramFlow;
 use crate::packet::{NetPacket, Stored};
 use crate::population_flow::PopulationFlow;
 use crate::queue::EventQueue;
+use crate::result::Logged;
 use crate::session_flow::SessionFlow;
 use crate::world::{LegEnd, World};
 
@@ -36,10 +36,10 @@ pub(crate) trait OverQuic {
     fn outstanding(&self) -> u64;
     /// How an end waits for a timer event that was never set, if one does.
     fn missed_timer(&self, queue: &EventQueue) -> Option<String>;
-    /// The logs of its ends at the nodes that keep them, with what distinguishes their connections; before [`OverQuic::write`].
-    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)>;
+    /// The logs of its ends at the nodes that keep them; before [`OverQuic::write`].
+    fn logs(&mut self, run: &Run) -> Vec<Logged>;
     /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends then.
-    fn write(&mut self, spec: &FlowSpec, row: FlowRow, stop: Time, tables: &mut Tables);
+    fn write(&mut self, row: FlowRow, stop: Time, tables: &mut Tables);
 }
 
 pub(crate) enum Flow<'a> {
@@ -89,7 +89,7 @@ impl Flow<'_> {
             Self::Session(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
             Self::Datagram(flow) => flow.write(row, stop, tables),
             Self::Population(flow) => flow.write(run, row, stop, tables),
-            Self::Quic(flow) => flow.write(&run.scenario.flows[number], row, stop, tables),
+            Self::Quic(flow) => flow.write(row, stop, tables),
         }
     }
 }

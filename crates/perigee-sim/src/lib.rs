@@ -31,7 +31,7 @@ mod processing;
 mod proxy;
 mod queue;
 #[cfg(feature = "quic")]
-mod quic;
+pub mod quic;
 mod relay;
 mod remembered;
 mod result;

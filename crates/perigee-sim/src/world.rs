@@ -44,10 +44,12 @@ pub(crate) struct LegOf {
 }
 
 /// An end of a leg, by the number of the leg in its connection or its flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LegEnd {
-    pub(crate) leg: u32,
-    pub(crate) end: End,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LegEnd {
+    /// Number of the connection, or of the leg.
+    pub leg: u32,
+    /// Which of its ends.
+    pub end: End,
 }
 
 /// When a run ends at the latest, and what it may skip.

@@ -75,7 +75,7 @@ pub(crate) static FLOW: Section = Section {
             "transport",
             Kind::Word(TRANSPORTS),
             "tcp",
-            "`tcp`, or `quic`: connections of QUIC (RFC 9000), which no proxy splits. In simulations only.",
+            "`tcp`, or `quic`: connections of QUIC (RFC 9000), which no proxy splits: simulated, or over sockets with `--engine emu`.",
         )
         .of(QUIC_KINDS),
         key("quic", Kind::Table(&QUIC), "", "QUIC settings of both ends of this flow, with `transport = \"quic\"`.")

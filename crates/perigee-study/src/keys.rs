@@ -156,14 +156,14 @@ pub(crate) static MEASURE: Section = Section {
         key("states", Kind::Word(&["off", "changes", "every"]), "off",
             "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the \
              table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, \
-             that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
+             that of TCP); `every`, a row per processed acknowledgement. Emulated over QUIC alone."),
         key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
         key(
             "qlog",
             Kind::Special(&NODES),
             "false",
             "Nodes whose ends of QUIC connections keep a log in qlog, which `perigee analyze` reads: `true` for all, or a \
-             list of names. A file for each connection and end is beside the captures. The emulator keeps none.",
+             list of names. A file for each connection and end is beside the captures. Emulated ones lack packets.",
         ),
     ],
 };

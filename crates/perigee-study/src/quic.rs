@@ -264,7 +264,7 @@ pub(crate) fn in_words(quic: &Quic) -> Vec<(&'static str, String)> {
     let (streams, retry) =
         (if quic.stream_per_response { "one a response" } else { "one" }, if quic.retry { "on" } else { "off" });
     vec![
-        ("transport", "QUIC, with null encryption".to_owned()),
+        ("transport", "QUIC; without encryption where it is simulated".to_owned()),
         ("QUIC's version", version.to_owned()),
         ("handshake", quic.handshake.to_string()),
         ("address validation by Retry", retry.to_owned()),

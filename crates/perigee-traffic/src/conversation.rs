@@ -8,7 +8,7 @@ use perigee_units::Time;
 use crate::exchanges::Exchanges;
 
 /// An end of a flow's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// The node with the data.
     From = 0,

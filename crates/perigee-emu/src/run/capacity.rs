@@ -1,7 +1,7 @@
 //! Estimates, before a run, its duration and whether this machine can keep it in real time.
 //!
-//! Two short runs, over one link and over three, measure the cost of a packet. The load of a run is bounded by its
-//! links' rates, as if each flow took the whole rate of its path.
+//! Two short runs, over one link and over three, measure the cost of a packet, and a third one that of a packet over QUIC. The load of
+//! a run is bounded by its links' rates, as if each flow took the whole rate of its path.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,13 +20,15 @@ pub struct Capacity {
     pub ends: Time,
     /// Cost on each link.
     pub hop: Time,
+    /// Cost of a data packet in the thread of a flow over QUIC: both ends, keys and sockets; zero if it was not measured.
+    pub quic: Time,
 }
 
 /// Estimates for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// Busy share of the driver's time while all flows take the rates of their paths; above 1 it falls
-    /// behind.
+    /// Busy share of the driver's time while all flows take the rates of their paths, or of the busiest thread of a flow over QUIC, or of
+    /// all cores with both, whichever is largest; above 1 they fall behind.
     pub load: f64,
     /// Data packets per second at that load, over all links.
     pub packets_per_s: f64,
@@ -39,15 +41,16 @@ pub struct Outlook {
 }
 
 impl Capacity {
-    /// Measures the costs in half a second; needs the privileges of a run.
+    /// Measures the costs in half a second, and that of QUIC if asked; needs the privileges of a run.
     ///
     /// # Errors
     /// Those of a run.
-    pub fn measure() -> Result<Self, RunError> {
-        let (one, three) = (cost_ns(1)?, cost_ns(3)?);
+    pub fn measure(has_quic: bool) -> Result<Self, RunError> {
+        let (one, three) = (cost_ns(1, "tcp")?, cost_ns(3, "tcp")?);
+        let quic = if has_quic { cost_ns(1, "quic")? } else { 0 };
         // A disturbed measurement is bounded: a link costs something, and no more than the whole first run.
         let hop = (three.saturating_sub(one) / 2).clamp(one / 10, one);
-        Ok(Self { ends: Time::from_nanos(one - hop), hop: Time::from_nanos(hop) })
+        Ok(Self { ends: Time::from_nanos(one - hop), hop: Time::from_nanos(hop), quic: Time::from_nanos(quic) })
     }
 
     /// Estimates a run on this machine.
@@ -57,16 +60,22 @@ impl Capacity {
             8.0 * f64::from(crate::run::settings::settings(scenario).map_or(1500, |settings| settings.mtu));
         let peaks: Vec<f64> = scenario.links.iter().map(|link| link.spec.rate.peak_bps()).collect();
         let (mut offered, mut ending) = (vec![0.0; peaks.len()], vec![0.0; peaks.len()]);
+        let (mut of_quic, mut busiest) = (0.0f64, 0.0f64);
         for flow in &scenario.flows {
             let rate = flow.forward.iter().map(|link| peaks[*link as usize]).fold(asked_bps(flow), f64::min);
             flow.forward.iter().for_each(|link| offered[*link as usize] += rate);
             if let Some(last) = flow.forward.last() {
                 ending[*last as usize] += rate;
             }
+            if flow.traffic.quic().is_some() {
+                let load = rate / packet_bits * self.quic.as_secs_f64();
+                (of_quic, busiest) = (of_quic + load, busiest.max(load));
+            }
         }
         let carried = |bps: &[f64]| bps.iter().zip(&peaks).map(|(bps, peak)| bps.min(*peak)).sum::<f64>() / packet_bits;
         let (over_links, over_paths) = (carried(&offered), carried(&ending));
-        let load = over_links * self.hop.as_secs_f64() + over_paths * self.ends.as_secs_f64();
+        let driver = over_links * self.hop.as_secs_f64() + over_paths * self.ends.as_secs_f64();
+        let load = driver.max(busiest).max((driver + of_quic) / cores());
         let (least, most) = (least(run).min(scenario.time_limit), scenario.time_limit);
         let mut busy: Vec<Busy> = peaks.iter().map(|_| Busy::default()).collect();
         for flow in &scenario.flows {
@@ -82,16 +91,20 @@ impl Capacity {
 }
 
 /// Cost of a packet over a number of links in series.
-fn cost_ns(links: u32) -> Result<u64, RunError> {
-    let plan = plan(links);
+fn cost_ns(links: u32, transport: &str) -> Result<u64, RunError> {
+    let plan = plan(links, transport);
     let files = CaptureFiles { folder: Path::new("."), prefix: "" };
-    let tables = run(&plan, &files, &mut |_| ControlFlow::Continue(()))?;
+    let (tables, _) = run(&plan, &files, &mut |_| ControlFlow::Continue(()))?;
     let packets = tables.releases.released_packets.first().copied().unwrap_or(0).max(1);
     Ok(MEASURED.as_nanos() / packets)
 }
 
+fn cores() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
+}
+
 /// A run over links without delay.
-fn plan(links: u32) -> Run {
+fn plan(links: u32, transport: &str) -> Run {
     use std::fmt::Write as _;
 
     let nodes: Vec<String> = (0..=links).map(|node| format!("\"n{node}\"")).collect();
@@ -106,7 +119,8 @@ fn plan(links: u32) -> Run {
     let ms = MEASURED.as_millis();
     let _ = writeln!(
         text,
-        "[[flows]]\nname = \"f\"\nfrom = \"n0\"\nto = \"n{links}\"\nduration = \"{ms} ms\"\ncc = \"reno\""
+        "[[flows]]\nname = \"f\"\nfrom = \"n0\"\nto = \"n{links}\"\nduration = \"{ms} ms\"\ncc = \"reno\"\n\
+         transport = \"{transport}\""
     );
     let study = Study::parse(&text, "calibration").and_then(|study| {
         let mut none = |file: &str| Err(format!("{file} is not needed here"));
@@ -130,7 +144,8 @@ const MEASURED: Time = Time::from_millis(200);
 mod tests {
     use super::*;
 
-    const TWO_US: Capacity = Capacity { ends: Time::from_micros(4), hop: Time::from_micros(2) };
+    const TWO_US: Capacity =
+        Capacity { ends: Time::from_micros(4), hop: Time::from_micros(2), quic: Time::from_micros(10) };
 
     fn planned(links: &str, flows: &str) -> Run {
         let text = format!("name = \"load\"\nnodes = [\"a\", \"b\", \"c\"]\n{links}\n{flows}");
@@ -166,6 +181,15 @@ mod tests {
     }
 
     #[test]
+    fn the_thread_of_a_flow_over_quic_may_be_busier_than_the_driver() {
+        let run = planned(&chain("1 Gbit/s", "1200 Mbit/s"), &flow("f", "size = \"150 MB\"\ntransport = \"quic\""));
+        let outlook = TWO_US.outlook(&run);
+        // 83,333 packets a second of 10 us each in the flow's thread, and of 8 us in the driver's.
+        let driver = 83_333.0 * 8e-6;
+        assert!(near(outlook.load, (83_333.0 * 10e-6_f64).max((driver + 0.83333) / cores())), "{outlook:?}");
+    }
+
+    #[test]
     fn flows_that_share_a_link_do_not_ask_for_more_than_it_carries_and_take_turns() {
         let flows = flow("f", "size = \"150 MB\"") + &flow("g", "size = \"150 MB\"");
         let outlook = TWO_US.outlook(&planned(&chain("120 Mbit/s", "120 Mbit/s"), &flows));
@@ -177,7 +201,7 @@ mod tests {
     fn a_faster_machine_is_asked_for_less_and_a_link_of_100_gbit_s_for_more_than_there_is() {
         let run = planned(&chain("100 Gbit/s", "100 Gbit/s"), &flow("f", "duration = \"10 s\""));
         assert!(TWO_US.outlook(&run).load > 50.0);
-        let fast = Capacity { ends: Time::ZERO, hop: Time::from_nanos(50) };
+        let fast = Capacity { ends: Time::ZERO, hop: Time::from_nanos(50), quic: Time::ZERO };
         assert!(fast.outlook(&run).load < 1.0);
         assert_eq!(fast.outlook(&run).least, Time::from_secs(10));
     }
@@ -214,11 +238,12 @@ mod tests {
 
     #[test]
     fn what_is_measured_is_something_that_machines_have() {
-        if let Err(error) = crate::check(&plan(1)) {
+        if let Err(error) = crate::check(&plan(1, "quic")) {
             return println!("skipped: {error}");
         }
-        let found = Capacity::measure().unwrap_or_else(|error| panic!("{error}"));
+        let found = Capacity::measure(true).unwrap_or_else(|error| panic!("{error}"));
         assert!(found.hop > Time::ZERO && found.ends + found.hop < Time::from_millis(1), "{found:?}");
+        assert!(found.quic > found.hop && found.quic < Time::from_millis(1), "{found:?}");
         println!("{found:?}");
     }
 }

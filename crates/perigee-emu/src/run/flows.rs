@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
 
-use perigee_study::{FlowSpec, Opener, Run, Tcp, Traffic};
+use perigee_study::{FlowSpec, Opener, QuicLoad, Run, Tcp, Traffic};
 use perigee_traffic::Population;
 use perigee_wire::Ports;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -23,6 +23,7 @@ use crate::run::population::PopulationSockets;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 use crate::run::proxies::Proxies;
+use crate::run::quic::{QuicApplication, RealKeys};
 use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair, IP_AND_TCP};
 use crate::run::tcp_application::TcpApplication;
 use crate::run::tcp_report::TcpReport;
@@ -32,6 +33,7 @@ pub(crate) enum Application<'a> {
     Tcp(TcpApplication),
     Population(Box<PopulationSockets<'a>>),
     Datagrams(DatagramSender),
+    Quic(Box<QuicApplication<'a>>),
 }
 
 impl Application<'_> {
@@ -41,6 +43,7 @@ impl Application<'_> {
             Self::Tcp(application) => application.carry(clock, stop),
             Self::Population(population) => population.carry(clock, stop),
             Self::Datagrams(datagrams) => datagrams.carry(clock, stop),
+            Self::Quic(quic) => quic.carry(clock, stop),
         }
     }
 }
@@ -55,7 +58,7 @@ pub(crate) struct Flows<'a> {
 
 /// Creates sockets and observers of a run's flows; packets of `mtu` fit the devices.
 pub(crate) fn make<'a>(
-    run: &Run,
+    run: &'a Run,
     nodes: &'a [Namespace],
     mtu: u32,
     controls: &'a Controls,
@@ -64,6 +67,7 @@ pub(crate) fn make<'a>(
     let measure = &run.scenario.measure;
     let mut flows = Flows { applications: Vec::new(), observers: Vec::new(), users: Vec::new() };
     make_room(run);
+    let mut keys: Option<Arc<RealKeys>> = None;
     for (number, spec) in (0..).zip(&run.scenario.flows) {
         let start = spec.start_in(run.seed);
         let (from_port, to_port) = spec.ports(number);
@@ -94,7 +98,15 @@ pub(crate) fn make<'a>(
                 users = access;
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
-            Traffic::Quic { .. } => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+            Traffic::Quic { quic, .. } => {
+                let keys = match &keys {
+                    Some(made) => made.clone(),
+                    None => keys.insert(Arc::new(RealKeys::new()?)).clone(),
+                };
+                let application = QuicApplication::new(run, (number, quic), places, keys)?;
+                let observer = FlowObserver::Quic(application.report());
+                (Application::Quic(Box::new(application)), observer)
+            }
             Traffic::Datagrams(datagrams) => {
                 let schedule = spec.schedule(datagrams, start, run.seed);
                 let sender = DatagramSender::new(places, (spec, datagrams), schedule.clone())?;
@@ -144,6 +156,7 @@ fn make_room(run: &Run) {
     let limit = getrlimit(Resource::Nofile);
     let of_flow = |flow: &FlowSpec| match flow.traffic {
         Traffic::Population { .. } => 2 * u64::from(Ports::DISTINCT),
+        Traffic::Quic { load: QuicLoad::Population(_), .. } => u64::from(Ports::DISTINCT),
         Traffic::Tcp { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => PER_FLOW,
     };
     let needed = run.scenario.flows.iter().map(of_flow).sum::<u64>() + OTHERS;
@@ -159,8 +172,14 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
     if flows.len() > MOST_FLOWS {
         return Some(format!("{} flows are more than the {MOST_FLOWS} that are carried at a time", flows.len()));
     }
+    if let Err(refused) = perigee_sim::quic::check(run) {
+        return Some(refused.to_string());
+    }
     flows.iter().find_map(|flow| match &flow.traffic {
-        Traffic::Quic { .. } => Some(format!("flow `{}` is over QUIC, which the emulator does not carry; use --engine sim", flow.name)),
+        Traffic::Quic { quic, .. } => (!quic.cc.algorithm().is_loaded()).then(|| {
+            let (name, cc) = (&flow.name, quic.cc.algorithm().name());
+            format!("flow `{name}`: `{cc}` is a file of yours, which the emulator, as root, does not load; over QUIC use --engine sim")
+        }),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();
             let least = headers(flow.address(flow.to)) + NUMBER;

@@ -20,6 +20,7 @@ mod population_observer;
 mod population_report;
 mod probes;
 mod proxies;
+mod quic;
 mod routes;
 mod settings;
 mod sockets;
@@ -35,6 +36,7 @@ use std::thread;
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
 use perigee_results::{ReleaseRow, Standing, Tables};
+use perigee_sim::Logged;
 use perigee_study::{read_link, Run};
 use perigee_units::Time;
 
@@ -62,7 +64,8 @@ pub use hosts::HostSysctls;
 /// Executes a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
 ///
-/// Captures go to `captures`. `progress` is called about twenty times a second, and may cancel the run.
+/// Captures go to `captures`; logs of ends of QUIC connections are returned with the tables. `progress` is called about twenty
+/// times a second, and may cancel the run.
 ///
 /// # Errors
 /// If the kernel does not support the study, the process lacks privileges, or a capture cannot be written.
@@ -70,7 +73,7 @@ pub fn run(
     run: &Run,
     captures: &CaptureFiles<'_>,
     progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>,
-) -> Result<Tables, RunError> {
+) -> Result<(Tables, Vec<Logged>), RunError> {
     let scenario = &*run.scenario;
     let settings = supported(run)?;
     let mtu = settings.mtu;
@@ -113,7 +116,7 @@ pub fn run(
     let end = (monotonic() - origin).min(scenario.time_limit);
     // As in the simulator, the last interval is completed, without further arrivals.
     let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
-    let mut tables = watch
+    let (mut tables, qlogs) = watch
         .finish(end, |direction, log| log.close_until(whole, |from, to| read_link(driver.link(direction), from, to)));
     write_releases(run, &driver.reports(), &mut tables);
     let (events, unlogged) = log.map(|log| event_log::finish(run, log, origin)).unwrap_or_default();
@@ -122,7 +125,7 @@ pub fn run(
     for gap in unlogged.into_iter().chain(uncaptured) {
         tables.gaps.push(gap);
     }
-    Ok(tables)
+    Ok((tables, qlogs))
 }
 
 /// The settings of a run that the emulator supports.
@@ -192,8 +195,10 @@ fn write_releases(run: &Run, reports: &[LinkReport], tables: &mut Tables) {
 /// If the kernel does not support the study, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
     let settings = supported(run)?;
-    if run.scenario.measure.states.is_some() {
-        let message = "`measure.states`: the kernel does not show what a congestion control knows; leave it out, or use --engine sim";
+    let has_tcp = run.scenario.flows.iter().any(|flow| flow.traffic.tcp().is_some());
+    if run.scenario.measure.states.is_some() && has_tcp {
+        let message = "`measure.states`: the kernel does not show what a congestion control knows; leave it out, or \
+                       use --engine sim";
         return Err(RunError::Impossible(message.to_owned()));
     }
     if run.scenario.measure.events {

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use perigee_link::Link;
 use perigee_results::{write_links, FlowId, LinkLog, Meter, Outcome, SeriesRow, Standing, Tables};
+use perigee_sim::Logged;
 use perigee_study::{read_link, FlowSpec, Run};
 use perigee_units::Time;
 
@@ -14,6 +16,7 @@ use crate::run::connection::ConnectionObserver;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 use crate::run::proxies::Proxies;
+use crate::run::quic::QuicReport;
 
 /// The observer of a run.
 pub(crate) struct RunObserver<'a> {
@@ -45,6 +48,8 @@ pub(crate) enum FlowObserver {
     Connection(Box<ConnectionObserver>),
     Population(Box<PopulationObserver>),
     Probes(Box<Probes>),
+    /// It measures itself.
+    Quic(Arc<QuicReport>),
 }
 
 impl<'a> RunObserver<'a> {
@@ -85,16 +90,17 @@ impl<'a> RunObserver<'a> {
         self.proxies.trouble()
     }
 
-    /// Writes the remaining rows; the run ended at `end`.
-    pub(crate) fn finish(mut self, end: Time, mut link: impl FnMut(usize, &mut LinkLog)) -> Tables {
+    /// Writes the remaining rows, and returns the tables and the logs of QUIC's ends; the run ended at `end`.
+    pub(crate) fn finish(mut self, end: Time, mut link: impl FnMut(usize, &mut LinkLog)) -> (Tables, Vec<Logged>) {
         for (direction, log) in self.logs.iter_mut().enumerate() {
             link(direction, log);
         }
+        let mut qlogs = Vec::new();
         for flow in &self.flows {
-            flow.write(self.run, end, &mut self.tables);
+            qlogs.extend(flow.write(self.run, end, &mut self.tables));
         }
         write_links(self.run.index, &self.logs, &mut self.tables);
-        self.tables
+        (self.tables, qlogs)
     }
 
     /// The flow of a packet, and its classification.
@@ -128,8 +134,9 @@ impl<'a> RunObserver<'a> {
             FlowObserver::Connection(connection) => connection.share_done(now),
             FlowObserver::Population(population) => population.ledger.progress(now),
             FlowObserver::Probes(probes) => probes.share_done(now),
+            FlowObserver::Quic(report) => report.progress(),
         };
-        Standing::new(now, self.flows.iter().map(|flow| (share(flow), flow.meter().received())))
+        Standing::new(now, self.flows.iter().map(|flow| (share(flow), flow.received())))
     }
 }
 
@@ -222,16 +229,22 @@ impl Observer for RunObserver<'_> {
 }
 
 impl ObservedFlow<'_> {
-    fn meter(&self) -> &Meter {
+    /// Its meter, or the report of a flow that has one itself.
+    fn meter(&self) -> Result<&Meter, &QuicReport> {
         match &self.observer {
-            FlowObserver::Connection(connection) => &connection.meter,
-            FlowObserver::Population(population) => population.ledger.meter(),
-            FlowObserver::Probes(probes) => probes.meter(),
+            FlowObserver::Connection(connection) => Ok(&connection.meter),
+            FlowObserver::Population(population) => Ok(population.ledger.meter()),
+            FlowObserver::Probes(probes) => Ok(probes.meter()),
+            FlowObserver::Quic(report) => Err(report),
         }
     }
 
     fn ended(&self) -> bool {
-        self.meter().end().is_some()
+        self.meter().map_or_else(QuicReport::has_ended, |meter| meter.end().is_some())
+    }
+
+    fn received(&self) -> u64 {
+        self.meter().map_or_else(QuicReport::received, Meter::received)
     }
 
     /// Handles what is due; returns the time of the next call.
@@ -250,6 +263,7 @@ impl ObservedFlow<'_> {
             FlowObserver::Connection(connection) => connection.write_series(now, id, rows),
             FlowObserver::Population(population) => rows.extend(population.series_row(now, id)),
             FlowObserver::Probes(probes) => rows.extend(probes.series_row(now, id)),
+            FlowObserver::Quic(_) => {}
         }
     }
 
@@ -262,22 +276,29 @@ impl ObservedFlow<'_> {
             FlowObserver::Connection(connection) => connection.finish(now),
             FlowObserver::Population(population) => population.finish(now, Outcome::TimeLimit),
             FlowObserver::Probes(probes) => probes.cut_off(now),
+            FlowObserver::Quic(_) => {}
         }
     }
 
-    /// Writes the flow's rows; the run ended at `end`.
-    fn write(&self, run: &Run, end: Time, tables: &mut Tables) {
+    /// Writes the flow's rows, and returns the logs of its ends; the run ended at `end`.
+    fn write(&self, run: &Run, end: Time, tables: &mut Tables) -> Vec<Logged> {
         let mut row = run.flow_row("emu", self.spec);
         if self.start >= end {
             row.start_s = self.start.as_secs_f64();
             tables.flows.push(row);
-            return;
+            return Vec::new();
         }
         match &self.observer {
             FlowObserver::Connection(connection) => connection.write(run, self.spec, end, tables),
             FlowObserver::Population(population) => population.ledger.write(row, end, tables),
             FlowObserver::Probes(probes) => probes.write(row, end, tables),
+            FlowObserver::Quic(report) => {
+                let (measured, qlogs) = report.take().unwrap_or_default();
+                tables.append(measured);
+                return qlogs;
+            }
         }
+        Vec::new()
     }
 }
 

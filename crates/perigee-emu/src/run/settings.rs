@@ -59,7 +59,8 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<HostSettings, String> {
     let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
     let packets = scenario.flows.iter().filter_map(|flow| match &flow.traffic {
         Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
-        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } => None,
+        Traffic::Quic { quic, .. } => Some(u32::from(flow.ip.header_bytes() + UDP_HEADER + quic.datagram)),
+        Traffic::Tcp { .. } | Traffic::Population { .. } => None,
     });
     let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
     let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
@@ -83,8 +84,9 @@ pub(crate) fn tcp_ends(flow: &FlowSpec) -> Vec<(u32, u32, &Config)> {
 fn senders_of_datagrams(scenario: &Scenario) -> impl Iterator<Item = u32> + '_ {
     scenario.flows.iter().flat_map(|flow| match &flow.traffic {
         Traffic::Datagrams(datagrams) if datagrams.is_answered() => vec![flow.from, flow.to],
+        Traffic::Quic { .. } => vec![flow.from, flow.to],
         Traffic::Datagrams(_) => vec![flow.from],
-        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } => Vec::new(),
+        Traffic::Tcp { .. } | Traffic::Population { .. } => Vec::new(),
     })
 }
 
@@ -112,6 +114,9 @@ fn another_tick(config: &Config, kernel: Time) -> Option<String> {
     let differs = config.tick > Time::ZERO && config.tick.as_micros() != kernel.as_micros();
     differs.then(|| format!("`tick` is {}, and this kernel's is {kernel}", config.tick))
 }
+
+/// Bytes.
+const UDP_HEADER: u16 = 8;
 
 /// Whether this kernel has a sysctl of `net.ipv4`.
 pub(crate) fn has(key: &str) -> bool {

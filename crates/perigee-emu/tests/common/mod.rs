@@ -60,7 +60,7 @@ pub(crate) fn can_emulate(run: &Run) -> bool {
 }
 
 pub(crate) fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
-    perigee_emu::run(run, &no_captures(), &mut |_| ControlFlow::Continue(()))
+    Ok(perigee_emu::run(run, &no_captures(), &mut |_| ControlFlow::Continue(()))?.0)
 }
 
 /// For studies without captures.

@@ -4,47 +4,29 @@
 
 use std::iter::once;
 
-use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
-use perigee_study::{FlowSpec, Quic};
+use perigee_quic::Ecn;
+use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_traffic::{End, Ledger, OpenTransaction, Population, Script, SenderTotals, Visit, Visits};
 use perigee_units::{Stream, Time};
 
-use super::connection::{QuicColumns, QuicConnection};
+use super::carrier::{Carrier, Place, QuicFlow, Wake};
+use super::connection::{OfFlow, QuicColumns, QuicConnection};
 use crate::application::{act, Socket as _, Wait};
-use crate::connection::Sources;
-use crate::flow::OverQuic;
-use crate::packet::{NetPacket, Stored};
-use crate::queue::EventQueue;
-use crate::world::{FlowStart, LegEnd, PopulationEvent, World, WAIT};
 
 pub(crate) struct QuicBrowser<'a> {
-    number: u32,
-    spec: &'a FlowSpec,
-    quic: &'a Quic,
-    stream_window: u64,
+    of: OfFlow<'a>,
     seeds: Stream,
-    own: Vec<u32>,
-    /// Event source of [`OverQuic::on_instant`].
-    instants: u32,
     ledger: Ledger,
     visits: Visits,
-    slots: Vec<Slot>,
+    slots: Vec<Option<Box<Open>>>,
     free: Vec<u32>,
     /// Time of the first handshake.
     established: Option<Time>,
     /// All connections that are over.
     closed: Option<QuicColumns>,
-    /// The nodes at which ends keep a log.
-    logged: &'a [u32],
     /// Connections that were opened.
     opened: u32,
     qlogs: Vec<(End, String, Vec<u8>)>,
-}
-
-/// Room for a connection.
-struct Slot {
-    sources: Sources,
-    open: Option<Box<Open>>,
 }
 
 /// A connection and what its ends do.
@@ -60,58 +42,37 @@ struct Open {
 }
 
 impl<'a> QuicBrowser<'a> {
-    pub(crate) fn start(
-        start: FlowStart<'a>,
-        (quic, population): (&'a Quic, &Population),
-        stream_window: u64,
-        logged: &'a [u32],
-        world: &World,
-    ) -> Self {
-        let FlowStart { now, number, instants, spec, seed, measure, .. } = start;
-        let (visits, ledger) = spec.visits(population, now, seed, measure);
+    pub(crate) fn start(now: Time, of: OfFlow<'a>, population: &Population, seed: u64, measure: &Measure) -> Self {
+        let (visits, ledger) = of.spec.visits(population, now, seed, measure);
         Self {
-            number,
-            spec,
-            quic,
-            stream_window,
-            seeds: spec.stream(seed, "quic"),
-            own: world.connections_of(number).collect(),
-            instants,
+            of,
+            seeds: of.spec.stream(seed, "quic"),
             ledger,
             visits,
             slots: Vec::new(),
             free: Vec::new(),
             established: None,
             closed: None,
-            logged,
             opened: 0,
             qlogs: Vec::new(),
         }
     }
 
     /// Opens a connection.
-    fn open(&mut self, now: Time, visit: &Visit, world: &mut World) {
+    fn open(&mut self, now: Time, visit: &Visit, carrier: &mut dyn Carrier) {
         let number = self.free.pop().unwrap_or_else(|| {
             let number = self.slots.len() as u32;
-            let way = world.add_connections(self.number, number, &self.own, self.spec);
-            let timer = |end| PopulationEvent::Timer(LegEnd { leg: number, end });
-            let timers = world.add_source(self.number, timer(End::From));
-            world.add_source(self.number, timer(End::To));
-            world.add_source(self.number, PopulationEvent::Wait(number));
-            self.slots.push(Slot { sources: Sources { way, timers }, open: None });
+            carrier.add_connection(number);
+            self.slots.push(None);
             number
         });
-        let slot = &mut self.slots[number as usize];
         let seeds = Stream::new(self.seeds.next_u64(), "connection");
-        let per_message = self.quic.stream_per_response;
-        let spec = (self.spec, self.quic);
-        let mut connection =
-            QuicConnection::new(spec, slot.sources, seeds, self.stream_window, per_message, self.logged);
+        let mut connection = QuicConnection::new(self.of, number, seeds, self.of.quic.stream_per_response);
         connection.open(now);
         self.opened += 1;
         let transaction = Some(self.ledger.begin(now, visit));
         let script = self.visits.script(visit, now);
-        slot.open = Some(Box::new(Open {
+        self.slots[number as usize] = Some(Box::new(Open {
             connection,
             script,
             waits: [Wait::NOTHING; 2],
@@ -119,13 +80,12 @@ impl<'a> QuicBrowser<'a> {
             place: self.opened,
             transaction,
         }));
-        self.turn(now, number, world);
+        self.turn_of(now, number, carrier);
     }
 
     /// After something has happened to a connection: measures it, lets its applications act, and sends.
-    fn turn(&mut self, now: Time, number: u32, world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        let Some(open) = slot.open.as_deref_mut() else { return };
+    fn turn_of(&mut self, now: Time, number: u32, carrier: &mut dyn Carrier) {
+        let Some(open) = self.slots[number as usize].as_deref_mut() else { return };
         if let Some(transaction) = &mut open.transaction {
             if let Some(rtt) = open.connection.ends[End::From as usize].endpoint.take_rtt() {
                 self.ledger.round_trip(rtt);
@@ -141,22 +101,16 @@ impl<'a> QuicBrowser<'a> {
                 self.ledger.record_progress(now, once(sent));
             }
         }
-        let slot = &mut self.slots[number as usize];
-        let Some(open) = slot.open.as_deref_mut() else { return };
+        let Some(open) = self.slots[number as usize].as_deref_mut() else { return };
         if open.transaction.is_some() {
             open.attend(now);
             open.connection.close_if_done(now);
         }
         for end in [End::To, End::From] {
-            open.connection.transmit(now, end, world);
+            open.connection.transmit(now, end, carrier);
         }
         let wait = open.waits[0].until.min(open.waits[1].until);
-        let source = slot.sources.timers + WAIT;
-        if wait < Time::MAX && open.transaction.is_some() {
-            world.network.queue.set(source, wait);
-        } else {
-            world.network.queue.remove(source);
-        }
+        carrier.wake(Wake::Wait(number), if open.transaction.is_some() { wait } else { Time::MAX });
         if open.transaction.is_some() && open.connection.ends.iter().any(|end| end.closed().is_some()) {
             self.close(now, number);
         }
@@ -165,7 +119,7 @@ impl<'a> QuicBrowser<'a> {
 
     /// The visit of a connection is over.
     fn close(&mut self, now: Time, number: u32) {
-        let Some(open) = self.slots[number as usize].open.as_deref_mut() else { return };
+        let Some(open) = self.slots[number as usize].as_deref_mut() else { return };
         let Some(transaction) = open.transaction.take() else { return };
         let has_failed = !open.connection.client().has_closed;
         self.ledger.close(&transaction, SenderTotals::default(), has_failed);
@@ -176,7 +130,7 @@ impl<'a> QuicBrowser<'a> {
     fn reclaim(&mut self, now: Time, number: u32) {
         let slot = &mut self.slots[number as usize];
         let is_over = |open: &mut Box<Open>| open.transaction.is_none() && open.connection.is_over();
-        if let Some(mut open) = slot.open.take_if(is_over) {
+        if let Some(mut open) = slot.take_if(is_over) {
             // The flow's end has counted those that were open.
             if !self.ledger.has_ended() {
                 let columns = open.connection.columns(now);
@@ -188,28 +142,23 @@ impl<'a> QuicBrowser<'a> {
     }
 
     /// Lets what has happened on one connection wake others, and open new ones.
-    fn react(&mut self, now: Time, world: &mut World) {
+    fn react(&mut self, now: Time, carrier: &mut dyn Carrier) {
         while !self.ledger.has_ended() {
             if let Some(woken) = self.visits.woken() {
-                let is_woken = |slot: &Slot| {
-                    let transaction = slot.open.as_ref().and_then(|open| open.transaction.as_ref());
+                let is_woken = |slot: &Option<Box<Open>>| {
+                    let transaction = slot.as_ref().and_then(|open| open.transaction.as_ref());
                     transaction.is_some_and(|transaction| transaction.number() == woken)
                 };
                 if let Some(number) = self.slots.iter().position(is_woken) {
-                    self.turn(now, number as u32, world);
+                    self.turn_of(now, number as u32, carrier);
                 }
             } else if let Some(visit) = self.visits.open(now) {
-                self.open(now, &visit, world);
+                self.open(now, &visit, carrier);
             } else {
                 break;
             }
         }
-        let next = self.next_instant();
-        if next < Time::MAX {
-            world.network.queue.set(self.instants, next);
-        } else {
-            world.network.queue.remove(self.instants);
-        }
+        carrier.wake(Wake::Instant, self.next_instant());
     }
 
     fn next_instant(&self) -> Time {
@@ -222,7 +171,7 @@ impl<'a> QuicBrowser<'a> {
     /// The flow ends: nothing of its connections is measured any more.
     fn finish(&mut self, now: Time, outcome: Outcome) {
         for number in 0..self.slots.len() {
-            let Some(open) = self.slots[number].open.as_deref_mut() else { continue };
+            let Some(open) = self.slots[number].as_deref_mut() else { continue };
             if let Some(transaction) = open.transaction.take() {
                 self.ledger.close(&transaction, SenderTotals::default(), false);
             }
@@ -254,49 +203,51 @@ impl Open {
     }
 }
 
-impl OverQuic for QuicBrowser<'_> {
-    fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World) {
-        if let Some(open) = self.slots[at.leg as usize].open.as_deref_mut() {
-            open.connection.on_packet(now, at.end, packet, world);
+impl QuicFlow for QuicBrowser<'_> {
+    fn arrived(&mut self, now: Time, at: Place, datagram: &[u8], ecn: Ecn) {
+        if let Some(open) = self.slots[at.leg as usize].as_deref_mut() {
+            open.connection.arrived(now, at.end, datagram, ecn);
         }
-        self.turn(now, at.leg, world);
-        self.react(now, world);
     }
 
-    fn dropped(&mut self, now: Time, leg: u32, packet: &Stored, world: &mut World) {
-        if let Some(open) = self.slots[leg as usize].open.as_deref_mut() {
-            open.connection.dropped(packet, world);
+    fn turn(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier) {
+        self.turn_of(now, at.leg, carrier);
+        self.react(now, carrier);
+    }
+
+    fn dropped(&mut self, now: Time, connection: u32) {
+        if let Some(open) = self.slots[connection as usize].as_deref_mut() {
+            open.connection.dropped();
         }
-        self.reclaim(now, leg);
+        self.reclaim(now, connection);
     }
 
-    fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
-        if let Some(open) = self.slots[at.leg as usize].open.as_deref_mut() {
-            open.connection.on_timer(now, at.end, world);
+    fn on_timer(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier) {
+        if let Some(open) = self.slots[at.leg as usize].as_deref_mut() {
+            open.connection.on_timer(now, at.end);
         }
-        self.turn(now, at.leg, world);
-        self.react(now, world);
+        self.turn(now, at, carrier);
     }
 
-    fn on_wait(&mut self, now: Time, leg: u32, world: &mut World) {
-        self.turn(now, leg, world);
-        self.react(now, world);
+    fn on_wait(&mut self, now: Time, connection: u32, carrier: &mut dyn Carrier) {
+        self.turn_of(now, connection, carrier);
+        self.react(now, carrier);
     }
 
-    fn on_instant(&mut self, now: Time, world: &mut World) {
+    fn on_instant(&mut self, now: Time, carrier: &mut dyn Carrier) {
         let sent = sent_by_all(self.closed.as_ref(), &mut self.slots);
         self.ledger.on_instant(now, once(sent));
         if now >= self.ledger.end() && !self.ledger.has_ended() {
             self.finish(now, Outcome::Completed);
             for number in 0..self.slots.len() {
-                if let Some(open) = self.slots[number].open.as_deref_mut() {
+                if let Some(open) = self.slots[number].as_deref_mut() {
                     open.connection.client().endpoint.close(now, 0);
                 }
-                self.turn(now, number as u32, world);
+                self.turn_of(now, number as u32, carrier);
             }
-            world.flow_ended(now);
+            carrier.flow_ended(now);
         }
-        self.react(now, world);
+        self.react(now, carrier);
     }
 
     fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
@@ -320,25 +271,24 @@ impl OverQuic for QuicBrowser<'_> {
     }
 
     fn outstanding(&self) -> u64 {
-        self.slots.iter().filter_map(|slot| slot.open.as_ref()).map(|open| u64::from(open.connection.outstanding)).sum()
+        self.slots.iter().flatten().map(|open| u64::from(open.connection.outstanding)).sum()
     }
 
-    fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
-        self.slots.iter().filter_map(|slot| slot.open.as_ref()).find_map(|open| open.connection.missed_timer(queue))
+    fn missed_timer(&self, due: &dyn Fn(Place) -> Option<Time>) -> Option<Time> {
+        self.slots.iter().flatten().find_map(|open| open.connection.missed_timer(due))
     }
 
     fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
-        let open = self.slots.iter_mut().filter_map(|slot| slot.open.as_deref_mut());
-        let open: Vec<_> = open.flat_map(Open::take_qlogs).collect();
+        let open: Vec<_> = self.slots.iter_mut().flatten().flat_map(|open| open.take_qlogs()).collect();
         std::mem::take(&mut self.qlogs).into_iter().chain(open).collect()
     }
 
-    fn write(&mut self, _spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+    fn write(&mut self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         if let Some(closed) = &self.closed {
             closed.fill(&mut row);
         }
         row.transport = "quic".into();
-        row.passed_proxies = Some(self.quic.passed);
+        row.passed_proxies = Some(self.of.quic.passed);
         row.handshake_ms = self.established.map(Time::as_millis_f64);
         let sent = self.closed.as_ref().map(QuicColumns::counts).unwrap_or_default();
         self.ledger.write_counted(row, sent, stop, tables);
@@ -346,9 +296,8 @@ impl OverQuic for QuicBrowser<'_> {
 }
 
 /// Packets that the servers of all connections have sent.
-fn sent_by_all(closed: Option<&QuicColumns>, slots: &mut [Slot]) -> SenderTotals {
-    let open = slots.iter_mut().filter_map(|slot| slot.open.as_deref_mut());
-    let open: u64 = open.filter_map(|open| open.connection.counts().packets).sum();
+fn sent_by_all(closed: Option<&QuicColumns>, slots: &mut [Option<Box<Open>>]) -> SenderTotals {
+    let open: u64 = slots.iter_mut().flatten().filter_map(|open| open.connection.counts().packets).sum();
     let closed = closed.and_then(|closed| closed.counts().packets).unwrap_or_default();
     SenderTotals { packets: open + closed, retransmitted: 0, timeouts: 0 }
 }

@@ -1,18 +1,28 @@
-//! The two ends of a QUIC connection in the network: their datagrams and their timer events.
+//! The two ends of a QUIC connection: their datagrams and their timers.
 
-use perigee_link as link;
-use perigee_quic::{AckFrequency, AddressValidation, Closed, Config, EarlyData, Endpoint, Info, Limits, Ticket};
+use perigee_quic::{
+    AckFrequency, AddressValidation, Closed, Config, EarlyData, Ecn, Endpoint, Info, Keys, Limits, Ticket,
+};
 use perigee_results::{FlowRow, SenderCounts, SenderLimits, SenderState};
 use perigee_study::{FlowSpec, Opener, Quic, QuicHandshake};
 use perigee_traffic::End;
 use perigee_units::{Bytes, Stream, Time};
 
+use super::carrier::{Carrier, MakeKeys, Place, Wake};
 use super::end::QuicEnd;
-use crate::connection::Sources;
-use crate::network::Fate;
-use crate::packet::{Datagram, NetPacket, Stored, UDP_HEADER};
-use crate::queue::EventQueue;
-use crate::world::World;
+use crate::packet::UDP_HEADER;
+
+/// The common part of a flow's connections.
+#[derive(Clone, Copy)]
+pub(crate) struct OfFlow<'a> {
+    pub(crate) spec: &'a FlowSpec,
+    pub(crate) quic: &'a Quic,
+    pub(crate) stream_window: u64,
+    /// The nodes at which ends keep a log.
+    pub(crate) logged: &'a [u32],
+    /// Real keys; `None`: none.
+    pub(crate) keys: Option<&'a (dyn MakeKeys + Sync)>,
+}
 
 /// The state of a connection for the columns of its flow.
 pub(crate) struct QuicColumns {
@@ -88,7 +98,8 @@ fn longest(limits: &Limits) -> &'static str {
 pub(crate) struct QuicConnection {
     pub(crate) ends: [QuicEnd; 2],
     pub(crate) opener: End,
-    sources: Sources,
+    /// Its number among those of its flow that are open.
+    number: u32,
     /// Time of the timer event of each end; [`Time::MAX`] if none is set.
     due: [Time; 2],
     /// Length of the headers of a packet, bytes.
@@ -99,7 +110,7 @@ pub(crate) struct QuicConnection {
     marks: bool,
     /// The datagram that is about to leave.
     datagram: Vec<u8>,
-    /// Datagrams in the network.
+    /// Datagrams under way, as far as they are counted.
     pub(crate) outstanding: u32,
     /// A datagram of either end was larger than a link takes.
     was_too_large: bool,
@@ -110,25 +121,24 @@ pub(crate) struct QuicConnection {
 }
 
 impl QuicConnection {
-    /// A connection of a flow, whose streams carry one message each if `stream_per_message`; its ends at `logged` nodes keep a log.
-    pub(crate) fn new(
-        (spec, quic): (&FlowSpec, &Quic),
-        sources: Sources,
-        mut seeds: Stream,
-        stream_window: u64,
-        stream_per_message: bool,
-        logged: &[u32],
-    ) -> Self {
+    /// A connection of a flow, whose streams carry one message each if `stream_per_message`.
+    pub(crate) fn new(of: OfFlow<'_>, number: u32, mut seeds: Stream, stream_per_message: bool) -> Self {
+        let OfFlow { spec, quic, stream_window, logged, keys } = of;
         let opener = match quic.opened_by {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
         let sends_early = quic.handshake != QuicHandshake::OneRtt;
-        let ticket = sends_early.then(|| ticket(quic, stream_window)).flatten();
+        let makes = |takes_early_data| keys.map(|keys| keys.keys(takes_early_data)).unwrap_or_default();
+        let [client_keys, visited] = makes(true);
+        let ticket = sends_early.then(|| ticket(quic, stream_window, [client_keys.clone(), visited.clone()])).flatten();
+        let server_keys =
+            if quic.handshake == QuicHandshake::ZeroRttRejected { makes(false)[1].clone() } else { visited };
         let mut end = |end: End| {
             let (is_client, seed) = (end == opener, seeds.next_u64());
             let mut config = config(quic, stream_window, is_client);
             config.qlog = logged.contains(if end == End::From { &spec.from } else { &spec.to });
+            config.keys = if is_client { client_keys.clone() } else { server_keys.clone() };
             config.early_data = match (is_client, quic.handshake, &ticket) {
                 (true, _, Some(ticket)) => EarlyData::Resumed(Box::new(ticket.clone())),
                 (false, QuicHandshake::ZeroRtt, _) => EarlyData::Accepted,
@@ -140,7 +150,7 @@ impl QuicConnection {
         Self {
             ends: [end(End::From), end(End::To)],
             opener,
-            sources,
+            number,
             due: [Time::MAX; 2],
             headers: spec.ip.header_bytes() + UDP_HEADER,
             path_mtu: spec.path_mtu.unwrap_or(u16::MAX),
@@ -165,20 +175,17 @@ impl QuicConnection {
     }
 
     /// A datagram arrives at an end; its application may have something to do.
-    pub(crate) fn on_packet(&mut self, now: Time, end: End, packet: &NetPacket, world: &mut World) {
-        let Some(number) = packet.datagram().map(|datagram| datagram.number) else { return };
+    pub(crate) fn arrived(&mut self, now: Time, end: End, datagram: &[u8], ecn: Ecn) {
         self.was_answered |= end == self.opener;
         let host = &mut self.ends[end as usize];
-        host.endpoint.on_datagram(now, world.network.payloads.get(number), ecn_of(packet.stored.ecn));
+        host.endpoint.on_datagram(now, datagram, ecn);
         host.take_events();
-        world.network.payloads.remove(number);
-        self.outstanding -= 1;
+        self.dropped();
     }
 
-    /// A datagram has been dropped.
-    pub(crate) fn dropped(&mut self, packet: &Stored, world: &mut World) {
-        world.network.payloads.remove(packet.header.seq);
-        self.outstanding -= 1;
+    /// A datagram is under way no more.
+    pub(crate) fn dropped(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
     }
 
     /// Closes the connection if the application of its client has closed its half.
@@ -195,48 +202,31 @@ impl QuicConnection {
     }
 
     /// Runs the timers of an end that are due.
-    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) {
+    pub(crate) fn on_timer(&mut self, now: Time, end: End) {
         self.due[end as usize] = Time::MAX;
-        world.network.queue.remove(self.sources.timers + end as u32);
         self.ends[end as usize].endpoint.on_timer(now);
         self.ends[end as usize].take_events();
     }
 
-    /// Sends all that an end has to send, and sets the event of its timers.
-    pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
+    /// Sends all that an end has to send, and sets when its timers are due.
+    pub(crate) fn transmit(&mut self, now: Time, end: End, carrier: &mut dyn Carrier) {
+        let place = Place { leg: self.number, end };
         let host = &mut self.ends[end as usize];
         while let Some(ecn) = host.endpoint.poll_transmit(now, &mut self.datagram) {
-            let bytes = self.datagram.len() as u16 + self.headers;
             if end == End::From && self.marks && host.endpoint.is_connected() {
-                self.is_bleached |= ecn == perigee_quic::Ecn::NotEct;
+                self.is_bleached |= ecn == Ecn::NotEct;
             }
-            if bytes > self.path_mtu {
+            if self.datagram.len() as u16 + self.headers > self.path_mtu {
                 // It may not be cut up (RFC 9000, section 14), and no discovery finds a size that passes.
                 self.was_too_large = true;
                 continue;
             }
-            let number = world.network.payloads.put(&self.datagram);
-            let datagram = Datagram::new(number, now, bytes, self.headers);
-            let mut packet = datagram.packet(self.sources.way + end as u32, self.headers, ecn_in_ip(ecn), false);
-            match world.network.send(now, &mut packet) {
-                Fate::Dropped(_) => world.network.payloads.remove(number),
-                _ => self.outstanding += 1,
-            }
+            self.outstanding += u32::from(carrier.send(now, place, &self.datagram, ecn));
         }
         host.take_events();
-        self.schedule(end, world);
-    }
-
-    fn schedule(&mut self, end: End, world: &mut World) {
-        let next = self.ends[end as usize].endpoint.next_timer().unwrap_or(Time::MAX);
-        if std::mem::replace(&mut self.due[end as usize], next) == next {
-            return;
-        }
-        let source = self.sources.timers + end as u32;
-        if next == Time::MAX {
-            world.network.queue.remove(source);
-        } else {
-            world.network.queue.set(source, next);
+        let next = host.endpoint.next_timer().unwrap_or(Time::MAX);
+        if std::mem::replace(&mut self.due[end as usize], next) != next {
+            carrier.wake(Wake::Timer(place), next);
         }
     }
 
@@ -245,12 +235,11 @@ impl QuicConnection {
         [End::From, End::To].into_iter().filter_map(|end| Some((end, self.ends[end as usize].endpoint.take_qlog()?)))
     }
 
-    /// How one of its ends waits for a timer event that was never set, if one does.
-    pub(crate) fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
+    /// When an end's timer is due that `due` does not have, if there is one.
+    pub(crate) fn missed_timer(&self, due: &dyn Fn(Place) -> Option<Time>) -> Option<Time> {
         [End::From, End::To].into_iter().find_map(|end| {
             let at = self.ends[end as usize].endpoint.next_timer()?;
-            let due = queue.due(self.sources.timers + end as u32);
-            due.is_none_or(|due| due > at).then(|| format!("waits: a timer at {} s has no event", at.as_secs_f64()))
+            due(Place { leg: self.number, end }).is_none_or(|due| due > at).then_some(at)
         })
     }
 
@@ -330,14 +319,15 @@ fn config(quic: &Quic, stream_window: u64, is_client: bool) -> Config {
     }
 }
 
-/// The ticket of a client's earlier connection to the server, which needs no time here.
-fn ticket(quic: &Quic, stream_window: u64) -> Option<Ticket> {
+/// The ticket of a client's earlier connection to the server, which needs no time here; real keys keep theirs.
+fn ticket(quic: &Quic, stream_window: u64, [client, server]: [Keys; 2]) -> Option<Ticket> {
     let version = Quic { same_version: true, retry: false, ..quic.clone() };
-    let [client, server] = [true, false].map(|is_client| config(&version, stream_window, is_client));
+    let config = |keys, is_client| Config { keys, ..config(&version, stream_window, is_client) };
+    let (client, server) = (config(client, true), config(server, false));
     let (mut client, mut server) = (Endpoint::client(&client, 0), Endpoint::server(&server, 0));
     let (mut now, mut datagram) = (Time::ZERO, Vec::new());
     client.open(now);
-    for _ in 0..MOST_TURNS {
+    for _ in 0..TURNS {
         now += Time::from_millis(1);
         while let Some(ecn) = client.poll_transmit(now, &mut datagram) {
             server.on_datagram(now, &datagram, ecn);
@@ -345,36 +335,15 @@ fn ticket(quic: &Quic, stream_window: u64) -> Option<Ticket> {
         while let Some(ecn) = server.poll_transmit(now, &mut datagram) {
             client.on_datagram(now, &datagram, ecn);
         }
-        if client.is_connected() {
-            return client.ticket();
-        }
     }
-    None
-}
-
-fn ecn_of(field: link::Ecn) -> perigee_quic::Ecn {
-    match field {
-        link::Ecn::NotCapable | link::Ecn::AsksFor => perigee_quic::Ecn::NotEct,
-        link::Ecn::Capable => perigee_quic::Ecn::Ect0,
-        link::Ecn::L4s => perigee_quic::Ecn::Ect1,
-        link::Ecn::Marked => perigee_quic::Ecn::Ce,
-    }
-}
-
-fn ecn_in_ip(ecn: perigee_quic::Ecn) -> link::Ecn {
-    match ecn {
-        perigee_quic::Ecn::NotEct => link::Ecn::NotCapable,
-        perigee_quic::Ecn::Ect0 => link::Ecn::Capable,
-        perigee_quic::Ecn::Ect1 => link::Ecn::L4s,
-        perigee_quic::Ecn::Ce => link::Ecn::Marked,
-    }
+    client.ticket()
 }
 
 /// Acknowledgements without the extension for their frequency (RFC 9000, sections 13.2.2 and 18.2).
 const USUAL_ACKNOWLEDGEMENTS: (u32, Time) = (1, Time::from_millis(25));
 /// Data of a connection that may be unacknowledged, in windows of a stream: the stack's default.
 const SEND_WINDOW: u64 = 8;
-/// Turns in which a handshake without losses is complete.
-const MOST_TURNS: u32 = 10;
+/// Turns in which a handshake without losses is complete, and the server has given its ticket.
+const TURNS: u32 = 10;
 const VERSION_1: u32 = 1;
 const DRAFT_29: u32 = 0xff00_001d;

@@ -1,41 +1,13 @@
-//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and the network keeps their
-//! bytes.
+//! Flows over QUIC (`docs/models/quic.md`), whatever carries their datagrams: links in virtual time, or sockets on the wall clock.
 
 mod browser;
+mod carrier;
 mod connection;
 mod end;
+mod in_world;
 mod session;
+mod start;
 
-use perigee_study::{Quic, QuicLoad, Run, Traffic};
-
-use crate::flow::OverQuic;
-use crate::result::SimError;
-use crate::world::{FlowStart, World};
-
-/// Refuses flows whose algorithms QUIC cannot have.
-pub(crate) fn check(run: &Run) -> Result<(), SimError> {
-    for flow in &run.scenario.flows {
-        let Traffic::Quic { quic, .. } = &flow.traffic else { continue };
-        if let Some(why) = perigee_quic::refusal(&quic.cc, quic.ecn) {
-            return Err(SimError::NotOverQuic { flow: flow.name.to_string(), why });
-        }
-    }
-    Ok(())
-}
-
-/// A flow over QUIC that starts.
-pub(crate) fn start<'a>(
-    start: FlowStart<'a>,
-    (quic, load): (&'a Quic, &'a QuicLoad),
-    run: &'a Run,
-    world: &mut World,
-) -> Box<dyn OverQuic + 'a> {
-    let window = run.scenario.stream_window(start.spec, quic.stream_window);
-    let logged = &run.scenario.measure.qlog[..];
-    match load {
-        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world)),
-        QuicLoad::Population(users) => {
-            Box::new(browser::QuicBrowser::start(start, (quic, users), window, logged, world))
-        }
-    }
-}
+pub use carrier::{Carrier, MakeKeys, Place, QuicFlow, Wake};
+pub(crate) use in_world::InWorld;
+pub use start::{check, logs, start};

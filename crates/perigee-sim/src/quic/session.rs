@@ -1,29 +1,22 @@
 //! A flow of one QUIC connection: what its applications exchange is its traffic, and what it measures is the flow's.
 
 use perigee_cc::Watched;
-use perigee_quic::Closed;
-use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
-use perigee_study::{FlowSpec, Quic};
+use perigee_quic::{Closed, Ecn};
+use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
 
-use super::connection::{QuicColumns, QuicConnection};
+use super::carrier::{Carrier, Place, QuicFlow, Wake};
+use super::connection::{OfFlow, QuicColumns, QuicConnection};
 use crate::application::{act, Socket as _, Wait};
-use crate::connection::Sources;
-use crate::flow::OverQuic;
-use crate::packet::{NetPacket, Stored};
-use crate::queue::EventQueue;
 use crate::state_log::StateLog;
-use crate::world::{FlowStart, LegEnd, World};
 
-pub(crate) struct QuicFlow {
+pub(crate) struct QuicSession {
     connection: QuicConnection,
     script: Script,
     /// The wait of each end's application, and what it has seen of its connection.
     waits: [Wait; 2],
     seen: [(bool, bool); 2],
-    /// Event source of [`OverQuic::on_instant`].
-    instant: u32,
     meter: Meter,
     opener: End,
     /// Time of the handshake's end at the opener.
@@ -38,32 +31,22 @@ pub(crate) struct QuicFlow {
     ended: Option<Box<QuicColumns>>,
 }
 
-impl QuicFlow {
-    pub(crate) fn start(
-        start: FlowStart<'_>,
-        (quic, app): (&Quic, &App),
-        stream_window: u64,
-        logged: &[u32],
-        world: &World,
-    ) -> Self {
-        let FlowStart { now, number, instants, timers, spec, seed, measure } = start;
-        let sources = Sources { way: 2 * number, timers: timers + 2 * number };
+impl QuicSession {
+    pub(crate) fn start(now: Time, of: OfFlow<'_>, app: &App, seed: u64, measure: &Measure) -> Self {
+        let OfFlow { spec, quic, .. } = of;
         // A transfer is one message, however its application writes it.
         let per_message = quic.stream_per_response && !matches!(app, App::Bulk(_));
-        let seeds = spec.stream(seed, "quic");
-        let mut connection = QuicConnection::new((spec, quic), sources, seeds, stream_window, per_message, logged);
+        let mut connection = QuicConnection::new(of, 0, spec.stream(seed, "quic"), per_message);
         connection.open(now);
         let opener = connection.opener;
         if opener == End::To && matches!(app, App::Bulk(_)) {
             connection.client().ask();
         }
-        debug_assert_eq!(world.connections_of(number).count(), 1, "no proxy splits it");
         Self {
             connection,
             script: spec.script(app, now, seed),
             waits: [Wait::NOTHING; 2],
             seen: [(false, false); 2],
-            instant: instants,
             meter: Meter::new(now, measure, Some(app.amount())),
             opener,
             established: None,
@@ -76,24 +59,24 @@ impl QuicFlow {
     }
 
     /// After something has happened at an end: measures it, lets the applications act, and sends.
-    fn turn(&mut self, now: Time, end: End, world: &mut World) {
-        self.measure(now, end, world);
+    fn turn_at(&mut self, now: Time, end: End, carrier: &mut dyn Carrier) {
+        self.measure(now, end, carrier);
         let acts = self.meter.end().is_none() && self.is_due(now);
         if acts {
             self.attend(now);
             // Their new waits may be reached already.
-            self.measure(now, End::To, world);
+            self.measure(now, End::To, carrier);
         }
-        self.connection.transmit(now, end, world);
+        self.connection.transmit(now, end, carrier);
         if acts {
-            self.connection.transmit(now, other(end), world);
+            self.connection.transmit(now, other(end), carrier);
         }
-        self.fail_if_closed(now, world);
-        self.set_instant(world);
+        self.fail_if_closed(now, carrier);
+        self.set_instant(carrier);
     }
 
     /// Takes what an end has measured and received into account.
-    fn measure(&mut self, now: Time, end: End, world: &mut World) {
+    fn measure(&mut self, now: Time, end: End, carrier: &mut dyn Carrier) {
         if self.meter.end().is_some() {
             return;
         }
@@ -117,7 +100,7 @@ impl QuicFlow {
             let counts = self.connection.counts();
             self.meter.record_progress(now, counts);
             if self.script.delivered(now, received) {
-                self.finish(now, Outcome::Completed, world);
+                self.finish(now, Outcome::Completed, carrier);
             }
         }
     }
@@ -143,7 +126,7 @@ impl QuicFlow {
     }
 
     /// Ends the flow if its connection has ended before it.
-    fn fail_if_closed(&mut self, now: Time, world: &mut World) {
+    fn fail_if_closed(&mut self, now: Time, carrier: &mut dyn Carrier) {
         if self.meter.end().is_some() {
             return;
         }
@@ -155,15 +138,15 @@ impl QuicFlow {
             Some(Closed::ByPeer(_) | Closed::Reset) => Outcome::Reset,
             Some(Closed::Here | Closed::Error(_)) => Outcome::Stopped,
         };
-        self.finish(now, outcome, world);
+        self.finish(now, outcome, carrier);
     }
 
     /// The flow ends, and its client closes the connection.
-    fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
+    fn finish(&mut self, now: Time, outcome: Outcome, carrier: &mut dyn Carrier) {
         self.end(now, outcome);
-        world.flow_ended(now);
+        carrier.flow_ended(now);
         self.connection.client().endpoint.close(now, 0);
-        self.connection.transmit(now, self.opener, world);
+        self.connection.transmit(now, self.opener, carrier);
     }
 
     /// Measurements of the flow stop.
@@ -174,45 +157,44 @@ impl QuicFlow {
     }
 
     /// Sets the event of the next instant of applications and meter.
-    fn set_instant(&self, world: &mut World) {
+    fn set_instant(&self, carrier: &mut dyn Carrier) {
         let next = match self.meter.end() {
             Some(_) => Time::MAX,
             None => self.waits[0].until.min(self.waits[1].until).min(self.script.ends_at()),
         };
         let next = next.min(self.meter.next_instant());
-        if next == Time::MAX {
-            world.network.queue.remove(self.instant);
-        } else {
-            world.network.queue.set(self.instant, next);
-        }
+        carrier.wake(Wake::Instant, next);
     }
 }
 
-impl OverQuic for QuicFlow {
-    fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World) {
-        self.connection.on_packet(now, at.end, packet, world);
-        self.turn(now, at.end, world);
+impl QuicFlow for QuicSession {
+    fn arrived(&mut self, now: Time, at: Place, datagram: &[u8], ecn: Ecn) {
+        self.connection.arrived(now, at.end, datagram, ecn);
     }
 
-    fn dropped(&mut self, _now: Time, _leg: u32, packet: &Stored, world: &mut World) {
-        self.connection.dropped(packet, world);
+    fn turn(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier) {
+        self.turn_at(now, at.end, carrier);
     }
 
-    fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
-        self.connection.on_timer(now, at.end, world);
-        self.turn(now, at.end, world);
+    fn dropped(&mut self, _now: Time, _connection: u32) {
+        self.connection.dropped();
     }
 
-    fn on_instant(&mut self, now: Time, world: &mut World) {
+    fn on_timer(&mut self, now: Time, at: Place, carrier: &mut dyn Carrier) {
+        self.connection.on_timer(now, at.end);
+        self.turn_at(now, at.end, carrier);
+    }
+
+    fn on_instant(&mut self, now: Time, carrier: &mut dyn Carrier) {
         if self.meter.next_instant() <= now {
             let counts = self.connection.counts();
             self.meter.record_progress(now, counts);
         }
         if self.meter.end().is_none() && self.script.ends_at() <= now {
             let outcome = if self.established.is_some() { Outcome::Completed } else { Outcome::Unconnected };
-            self.finish(now, outcome, world);
+            self.finish(now, outcome, carrier);
         }
-        self.turn(now, self.opener, world);
+        self.turn_at(now, self.opener, carrier);
     }
 
     fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
@@ -242,15 +224,15 @@ impl OverQuic for QuicFlow {
         self.connection.outstanding.into()
     }
 
-    fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
-        self.connection.missed_timer(queue)
+    fn missed_timer(&self, due: &dyn Fn(Place) -> Option<Time>) -> Option<Time> {
+        self.connection.missed_timer(due)
     }
 
     fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
         self.connection.take_qlogs().map(|(end, qlog)| (end, String::new(), qlog)).collect()
     }
 
-    fn write(&mut self, _spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+    fn write(&mut self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         let columns = self.ended.take().unwrap_or_else(|| Box::new(self.connection.columns(stop)));
         self.meter.fill(&mut row, stop, columns.counts());
         columns.fill(&mut row);

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Carries downloads over QUIC out on both engines, and writes docs/models/validation-quic.md.
+
+Ctrl-C loses nothing but the run under way: the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+FOLDER = Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parent))
+
+from beside import ROOT, Run, Tolerance, differences, perigee, reasons, toml  # noqa: E402
+
+STUDY = FOLDER / "study.toml"
+PAGE = ROOT / "docs" / "models" / "validation-quic.md"
+TOLERANCE = Tolerance(goodput=0.02, rtt=0.03, retransmitted=1.2)
+
+CC = "flows.download.cc"
+"""The key that varies on each link."""
+
+LATE = "2 ms"
+"""A round with a release later than this is carried out again, up to three times in all."""
+
+LATE_US = 500.0
+"""A round whose releases are later than this, in one of 100 cases, is not judged: the machine had other work."""
+
+HEAD = """\
+# QUIC on sockets beside QUIC in virtual time
+
+`make validate`, as root, carries the study [validation/quic](../../validation/quic/study.toml) out on both engines
+and writes this page: the same flow and the same stack, once with links and keys that cost nothing in virtual time,
+once with real keys over UDP sockets between namespaces ([the model](quic.md#on-sockets)). Rounds of 20 s, {rounds} of
+each cell, whose means are compared. Within: throughput and mean round trip differ by at most 2 and 3 %, the share of
+packets deemed lost by a factor of at most 1.2 or 0.1 percentage points.
+
+Of {date}, Linux {kernel}, {cores} cores.
+A round with a release more than {late} late was repeated, up to three times in all. Cells are judged by rounds whose
+releases were at most {limit:.0f} us late in 99 of 100 cases; a cell without any shows what the others came to, and is
+not judged.
+
+**{within} of {judged} cells that can be judged are within, of {cells}.**{missing}
+
+| link | congestion control | Mbit/s: simulated | sockets | difference \
+| round trip, ms: simulated | sockets | difference | lost, %: simulated | sockets | within |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
+"""
+
+
+@dataclass(frozen=True)
+class Means:
+    """Mean throughput, Mbit/s, round trip, ms, and losses, per cent, of rounds up to `late_us` late (simulated: 0)."""
+
+    values: tuple[float, float, float]
+    late_us: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A congestion control on a link, on both engines."""
+
+    link: str
+    cc: str
+    sim: Means
+    emu: Means
+
+    @property
+    def label(self) -> str:
+        """How the page names it: `20x600, reno`."""
+        return f"{self.link}, {self.cc}"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its rounds were on time."""
+        return self.emu.late_us <= LATE_US
+
+    @property
+    def misses(self) -> list[str]:
+        """The quantities that differ by more than the page allows; none of a cell that is not judged."""
+        found = TOLERANCE.misses(self.sim.values, self.emu.values) if self.is_judged else []
+        return ["losses" if one == "retransmissions" else one for one in found]
+
+    def row(self) -> str:
+        """Return its row of the page's table."""
+        parts = [self.link, self.cc]
+        sim, emu = self.sim.values, self.emu.values
+        for here, there, digits in zip(sim[:2], emu[:2], (2, 1), strict=True):
+            parts += [f"{here:.{digits}f}", f"{there:.{digits}f}", f"{100 * (there / here - 1):+.1f} %"]
+        verdict = "no: " + ", ".join(self.misses) if self.misses else "yes"
+        parts += [
+            f"{sim[2]:.2f}",
+            f"{emu[2]:.2f}",
+            verdict if self.is_judged else f"not judged: {self.emu.late_us:.0f} us late",
+        ]
+        return "| " + " | ".join(parts) + " |\n"
+
+
+def measured(run: Run, engine: str, link: str, rounds: int, folder: Path) -> dict[str, Means]:
+    """Carry the congestion controls out on a link; return the means of each."""
+    late = ["--repeat-late", LATE] if engine == "emu" else []
+    chosen = ["--experiment", link, "--set", f"rounds={rounds}"]
+    run(["run", str(STUDY), *chosen, "--engine", engine, "--out", str(folder), *late])
+    return read(folder, engine)
+
+
+def read(folder: Path, engine: str) -> dict[str, Means]:
+    """Return the means of each congestion control in a folder of results: of its rounds on time, or of all."""
+    flows = pl.read_parquet(folder / "flows.parquet")
+    lost = (100 * pl.col("lost_packets") / pl.col("sent_packets")).alias("lost")
+    names = [json.loads(point)[CC] for point in flows["point"]]
+    rounds = flows.with_columns(pl.Series("name", names), lost, late=pl.lit(0.0))
+    if engine == "emu":
+        late = pl.read_parquet(folder / "releases.parquet").group_by("run").agg(late=pl.max("late_p99_us"))
+        rounds = rounds.drop("late").join(late, on="run")
+    found = {}
+    for (name,), of_cell in rounds.group_by("name", maintain_order=True):
+        on_time = of_cell.filter(pl.col("late") <= LATE_US)
+        chosen = on_time if on_time.height else of_cell
+        means = chosen.select(pl.mean("goodput_mbps"), pl.mean("rtt_mean_ms"), pl.mean("lost"), pl.max("late"))
+        goodput, rtt, share, late_us = means.row(0)
+        found[str(name)] = Means((goodput, rtt, share), late_us)
+    return found
+
+
+def page(cells: Sequence[Cell], rounds: int, links: Sequence[str]) -> str:
+    """Return the page with these cells, of which the study has others on links that are not in `links`."""
+    missed = [cell.label for cell in cells if cell.misses]
+    absent = [name for name in _links() if name not in links]
+    head = HEAD.format(
+        rounds=rounds,
+        date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
+        kernel=platform.release(),
+        cores=os.cpu_count(),
+        late=LATE,
+        limit=LATE_US,
+        within=sum(cell.is_judged and not cell.misses for cell in cells),
+        judged=sum(cell.is_judged for cell in cells),
+        cells=len(cells),
+        missing=f" Not carried out yet: {', '.join(absent)}." if absent else "",
+    )
+    why = {
+        label: reason
+        for label, reason in differences(FOLDER / "differences.toml").items()
+        if label.split(",")[0] in links
+    }
+    return "".join([head, *(cell.row() for cell in cells), *reasons(missed, why)])
+
+
+def main() -> None:
+    """Carry both engines out, compare, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-quic", help="where all results go")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
+    parser.add_argument("--only", action="append", choices=_links(), help="a link, in place of all; may be given again")
+    parser.add_argument("--rounds", type=int, default=int(toml(STUDY)["rounds"]), help="rounds of a cell")
+    options = parser.parse_args()
+    links = options.only or _links()
+    cells = []
+    for link in links:
+        here, there = (
+            measured(perigee, engine, link, options.rounds, options.out / engine / link) for engine in ("sim", "emu")
+        )
+        cells += [Cell(link, cc, here[cc], there[cc]) for cc in here]
+    options.page.write_text(page(cells, options.rounds, links), encoding="utf-8")
+    print(options.page)
+
+
+def _links() -> list[str]:
+    return [experiment["name"] for experiment in toml(STUDY)["experiments"]]
+
+
+if __name__ == "__main__":
+    main()
