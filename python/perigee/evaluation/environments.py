@@ -53,7 +53,7 @@ ENVIRONMENTS = (
                 Rule("at most 20 ms, or twice CUBIC's", limit=20, of_cubic=2, missed=DOCUMENT), experiment="queues"),
             Measure("Goodput", "Mbit/s", partial(paths.utilisation, experiment="queues"), RATES_OF_CUBIC,
                 experiment="queues", own=True),
-            Measure("Share of its fair share that a flow of CUBIC has beside it, both with ECN in one queue that marks", "",
+            Measure("Share of its fair share that CUBIC has beside it, both with ECN in one queue that marks", "",
                 partial(sharing.share_of_other, experiment="one-queue"),
                 Rule("at least 0.5, or half as much as beside CUBIC or Reno", limit=0.5, of_cubic=0.5, or_reno=True,
                     owner="RFC 9743, 7.1: the reaction fits the codepoint; 0.5: ours"),

@@ -16,7 +16,7 @@ HORIZON = "horizon"
 
 FURTHER = (
     Criterion("limited", "Applications that limit their sender", "not in RFC 9743; RFC 7661",
-        "A window that is not used does not grow without end; a sender that begins to send all does not flood the path.",
+        "A window that is not used does not grow without end; a sender that begins to send all floods no path.",
         "limited-applications",
         (
             Measure("Largest window, over what the application has in flight", "", limited.unused_window,
