@@ -27,13 +27,13 @@ from perigee.engines.sim.engine import Simulator
 from perigee.evaluation.cells import settings_of
 from perigee.evaluation.confirm import Repeated, shortened, worst_cells
 from perigee.evaluation.criteria import CRITERIA
-from perigee.evaluation.criterion import Criterion, Measure
+from perigee.evaluation.criterion import TCP_ALONE, Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, judge, judge_measure, not_measured, together
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import NOT_CHOSEN, evaluate
-from perigee.evaluation.studies import Candidate, Order, candidate, experiments_of, key_of, study_of
+from perigee.evaluation.studies import Candidate, Order, candidate, conditions_of, experiments_of, key_of, study_of
 from perigee.evaluation.summary import as_json, key_figure, summarize
 from perigee.evaluation.tables import CANDIDATES, Tables
 from perigee.report.pages.evaluation import page, report
@@ -239,6 +239,17 @@ def test_reno_does_not_meet_a_high_delay_with_losses() -> None:
     assert evaluated("reno", "7.5").verdict is Verdict.DOCUMENT
 
 
+def test_over_quic_what_is_about_tcp_says_so_and_all_else_can_be_run() -> None:
+    order = dataclasses.replace(ORDER, candidate=candidate("reno"), over_quic=True)
+    for criterion in CRITERIA:
+        if criterion.study and not criterion.only_tcp:
+            settings = [*experiments_of(order, criterion), *conditions_of(order, criterion)]
+            assert settings[-1].endswith("transport=quic")
+            assert len(Simulator(study_of(criterion), settings, True).runs)
+    found = evaluate(dataclasses.replace(order, chosen=("5.1.1",)), lambda _: pytest.fail("it runs"), lambda _: None)
+    assert next(one.reason for one in found if one.criterion.id == "5.1.1") == TCP_ALONE
+
+
 def test_a_scavenger_is_not_judged_by_what_it_gets_itself() -> None:
     assert evaluated("ledbat_pp", "7.11").reason == ONLY_PRINTED
     beside = evaluated("ledbat_pp", "5.2.1")
@@ -299,6 +310,9 @@ def test_exit_code_zero_if_nothing_fails_and_kept_results_are_resumed(perigee: P
         (("reno", "--criterion", "9.9"), "RFC 9743 has no such criterion"),
         (("reno", "--criterion", "8"), "it is not measured"),
         (("reno", "--fresh"), "give --keep"),
+        (("reno", "--transport", "sctp"), "use one of tcp, quic"),
+        (("reno", "--transport", "quic", "--confirm"), "leave out --confirm"),
+        (("reno", "--horizon", "5"), "not a time with a unit"),
         (("reno", "--answers", "wrong.toml"), "wrong.toml: the form has no `color`"),
     ],
 )

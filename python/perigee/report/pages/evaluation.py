@@ -255,7 +255,8 @@ def _details(found: Finding) -> list[Block]:
         return _behind(found)
     head = ["Figure", "Case", *map(name_of, names), "Allowed"]
     rules = [(one.measure.title, one.measure.rule) for one in found.measures if one.measure.rule]
-    notes = [_asks(found), found.reason, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
+    left = (f"{one.measure.title}: {one.reason}" for one in found.measures if one.reason)
+    notes = [_asks(found), found.reason, *left, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
     cases = table(
         f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows, words=(1, len(head) - 1), lead=2,
         folded=True, data=pl.DataFrame(data, infer_schema_length=None), notes=[note for note in notes if note],
