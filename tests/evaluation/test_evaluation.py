@@ -147,6 +147,7 @@ def verdicts(once: Once) -> dict[str, dict[str, Verdict]]:
         ("deaf_to_ce", "7.1"),
         ("constant_rate", "7.2"),
         ("dctcp", "7.1"),
+        ("scalable_on_ect0", "7.1"),
         ("unvalidated", "limited"),
         ("defector", "horizon"),
     ],
