@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.evaluation.tables import FIGURES, Tables, figures
+from perigee.evaluation.tables import FIGURES, Tables, figures, of_flow
 
 SEGMENT_BITS = 1448 * 8
 """Payload of a full packet with timestamps, bits."""
@@ -181,6 +181,7 @@ def time_of_100_mb(tables: Tables) -> pl.DataFrame:
 
 
 def _times(tables: Tables, size_mb: int) -> pl.DataFrame:
-    reached = tables.table("milestones").filter(pl.col("bytes") == size_mb * 10**6).select("run", value="t_s")
+    reached = tables.table("milestones").filter(of_flow("candidate"), pl.col("bytes") == size_mb * 10**6)
+    reached = reached.select("run", value="t_s")
     found = tables.flows().join(reached, on="run", how="left", maintain_order="left")
     return found.with_columns(pl.col("value").fill_null(TIME_LIMIT_S), rtt_ms=pl.lit(600.0))
