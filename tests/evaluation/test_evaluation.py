@@ -237,7 +237,11 @@ def test_a_study_of_a_criterion_says_what_it_asks_and_has_a_small_size(path: Pat
 
 
 def test_reno_does_not_meet_a_high_delay_with_losses() -> None:
-    assert evaluated("reno", "7.5").verdict is Verdict.DOCUMENT
+    found = evaluated("reno", "7.5")
+    assert found.verdict is Verdict.DOCUMENT
+    # The transfer is that of the candidate, not of the flow that was there.
+    beside = next(cell for cell in found.measures[0].cells if cell.words.startswith("beside-cubic"))
+    assert beside.figures["reno"].mean > beside.figures["cubic"].mean > 1
 
 
 def test_over_quic_what_is_about_tcp_says_so_and_all_else_can_be_run() -> None:

@@ -82,8 +82,8 @@ class Distance:
         """Number of rounds after which the mean that was measured would be decided; infinite at the threshold.
 
         Examples:
-            >>> Distance(-1.0, 2.0, 24, 0.99).rounds_to_decide
-            11
+            >>> Distance(-0.5, 2.0, 24, 0.9).rounds_to_decide
+            44
         """
         if not self.deviation:
             return self.rounds
@@ -91,7 +91,8 @@ class Distance:
             return math.inf
         level = self.level if self.mean > 0 else LEVEL_WITHIN
         # The normal quantile stands for those of Student's t, which depend on the number that is looked for.
-        return math.ceil((student_quantile(1e6, 1 - level) * self.deviation / self.mean) ** 2)
+        estimate = math.ceil((student_quantile(1e6, 1 - level) * self.deviation / self.mean) ** 2)
+        return max(estimate, self.rounds + 1)
 
 
 def distance(rule: Rule, own: Mapping[int, float], references: Sequence[Mapping[int, float]]) -> Distance | None:
