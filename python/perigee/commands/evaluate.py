@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from perigee.engines.run.crew import Watch
     from perigee.evaluation.judging import Finding
+
+
+LEAST_HORIZON_S = 120.0
+TRANSPORTS = ("tcp", "quic")
 
 
 def evaluate(
@@ -69,6 +74,20 @@ def evaluate(
             help="Also repeat the three worst cells on the emulator, with this machine's own TCP; as root.",
         ),
     ] = False,
+    horizon: Annotated[
+        str | None,
+        typer.Option("--horizon", metavar="TIME", help="Also a few long runs of this length, such as 15min."),
+    ] = None,
+    transport: Annotated[
+        str,
+        typer.Option(
+            "--transport", metavar="NAME", help="Transport of the candidate: tcp, or quic where that is measured."
+        ),
+    ] = "tcp",
+    scavenger: Annotated[
+        bool, typer.Option("--scavenger", help="It is meant to yield to all others: judge that, not its own share.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999_999, help="Seed of all studies.")] = 1,
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
@@ -77,8 +96,9 @@ def evaluate(
     """Evaluate a congestion control by the criteria of RFC 9743, with a verdict for each.
 
     Simulates a study per criterion, beside Reno, CUBIC and BBR, and writes one HTML page. The verdicts are pass, fail,
-    "not met, document it" and "not measured". RFC 9743 sets no numbers; every threshold names its owner. The same file
-    gives the same page. Exit code 1: a criterion fails.
+    "not met, document it", "undecided" and "not measured". A cell fails if the interval of its figure lies beyond the
+    threshold; near it, rounds are added. RFC 9743 sets no numbers; every threshold names its owner. The same file gives
+    the same page. Exit code 1: a criterion fails.
 
     [bold]Examples[/bold]
 
@@ -91,16 +111,25 @@ def evaluate(
     from perigee.commands import progress
     from perigee.engines import choice
     from perigee.engines.emu.obstacle import obstacle
-    from perigee.evaluation import form, running, summary
+    from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
 
     if fresh and keep is None:
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
+    if transport not in TRANSPORTS:
+        raise InputError(f"--transport {transport}: there is no such transport; use one of {', '.join(TRANSPORTS)}")
+    if transport == "quic" and (confirm or behind_proxy):
+        raise InputError(
+            "--transport quic: neither the emulator nor the proxy carries it; leave out --confirm and --behind-proxy"
+        )
+    horizon_s = options.seconds("--horizon", horizon, LEAST_HORIZON_S) if horizon else 0.0
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
-    candidate = running.candidate(what)
+    candidate = studies.candidate(what)
+    if scavenger:
+        candidate = replace(candidate, scavenger=True)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
     if confirm and (why := obstacle([candidate.value])):
@@ -115,17 +144,31 @@ def evaluate(
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
-    order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy)
+    order = studies.Order(
+        candidate,
+        chosen,
+        quick,
+        engine,
+        jobs,
+        keep,
+        fresh,
+        behind_proxy,
+        seed,
+        horizon_s,
+        over_quic=transport == "quic",
+    )
     findings = running.evaluate(order, bar, say)
     repeated = repeat(order, findings, bar, say) if confirm else []
+    shown = page(candidate, findings, said, quick=quick, repeated=repeated, horizon_s=horizon_s)
     target = out or Path(f"evaluation-{candidate.name}.html")
-    write_atomically(target, page(candidate, findings, said, quick=quick, repeated=repeated).encode())
+    write_atomically(target, shown.encode())
     if as_json is not None:
         content = summary.as_json(candidate, findings, quick=quick, repeated=repeated)
         write_atomically(as_json, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     out_console.print(_table(findings))
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
+    say(summary.scope(findings, horizon_s))
     say(summary.summarize(candidate, findings).deploy)
     result(str(target))
     if summary.exit_code(findings):
@@ -137,7 +180,13 @@ def _table(findings: Sequence[Finding]) -> Table:
     from perigee.evaluation.rules import Verdict
     from perigee.evaluation.summary import key_figure
 
-    styles = {Verdict.FAIL: "bold red", Verdict.DOCUMENT: "yellow", Verdict.PASS: "green", Verdict.UNKNOWN: "dim"}
+    styles = {
+        Verdict.FAIL: "bold red",
+        Verdict.DOCUMENT: "yellow",
+        Verdict.UNDECIDED: "cyan",
+        Verdict.PASS: "green",
+        Verdict.UNKNOWN: "dim",
+    }
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Criterion")
     table.add_column("Verdict")
@@ -149,8 +198,7 @@ def _table(findings: Sequence[Finding]) -> Table:
     for found in sorted(findings, key=lambda one: list(styles).index(one.verdict)):
         if found.reason == running.NOT_CHOSEN:
             continue
-        near = " (within 10 %)" if found.near else ""
-        words = [f"[{styles[found.verdict]}]{found.verdict}[/]{near}"]
+        words = [f"[{styles[found.verdict]}]{found.verdict}[/]"]
         if behind:
             words.append(f"[{styles[found.behind.verdict]}]{found.behind.verdict}[/]" if found.behind else "")
         table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, escape(key_figure(found)))

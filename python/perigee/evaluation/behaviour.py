@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from perigee.evaluation import paths, safety, sharing
-from perigee.evaluation.criterion import HUMAN, OTHER, WAIT, Criterion, Measure
+from perigee.evaluation.criterion import HUMAN, OTHER, OWN_CONNECTIONS, TCP_ALONE, WAIT, Criterion, Measure
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 
 DOCUMENT = Verdict.DOCUMENT
@@ -17,12 +17,14 @@ BEHAVIOUR = (
         (
             Measure("Packets sent per round trip at losses of 30 % and more", "packets",
                 safety.packets_per_round_trip,
-                Rule("at most 1, after 30 s", limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours")),
+                Rule("at most 1, after 30 s", limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours"),
+                experiment="loss"),
             Measure("Growth of the gaps between retransmissions while nothing comes back", "", safety.growth_of_gaps,
-                Rule("each at least 1.5 times the one before", limit=1.5, owner=DOUBLING)),
+                Rule("each at least 1.5 times the one before", limit=1.5, owner=DOUBLING), experiment="silence"),
             Measure("Arriving bytes that had arrived before, at losses of up to 30 %", "%", safety.duplicates,
-                Rule("at most 50 %", limit=50)),
+                Rule("at most 50 %", limit=50), experiment="loss"),
         ),
+        only_tcp=TCP_ALONE,
     ),
     Criterion("5.1.2", "Bufferbloat", "considered",
         "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
@@ -44,11 +46,13 @@ BEHAVIOUR = (
         "Flows of the same kind share a bottleneck, over equal and unequal round trips.", "5.1.4-fairness",
         (
             Measure("Jain's index of flows over one round trip", "", safety.fairness,
-                Rule("at least 0.9, or CUBIC's", limit=0.9, of_cubic=1, missed=DOCUMENT)),
+                Rule("at least 0.9, or 0.9 times CUBIC's", limit=0.9, of_cubic=0.9, missed=DOCUMENT),
+                experiment="equal"),
             Measure("Goodput of a flow that comes 30 s late, over its fair share", "", safety.late_comer,
-                Rule("at least 0.5, or 0.8 times CUBIC's", limit=0.5, of_cubic=0.8, missed=DOCUMENT)),
+                Rule("at least 0.5, or 0.8 times CUBIC's", limit=0.5, of_cubic=0.8, missed=DOCUMENT),
+                experiment="late"),
             Measure("Goodput over 160 ms, over that of a flow over another round trip", "",
-                safety.ratio_of_round_trips),
+                safety.ratio_of_round_trips, experiment="unequal"),
         ),
     ),
     Criterion("5.1.5", "Short flows", "must be considered",
@@ -56,20 +60,22 @@ BEHAVIOUR = (
         (
             Measure("Median time of 10 kB beside a long transfer", "ms", sharing.short_median, TIMES_OF_CUBIC),
             Measure("95th percentile of that time", "ms", sharing.short_high, TIMES_OF_CUBIC),
-            Measure("Goodput of the long transfer", "Mbit/s", paths.utilisation, RATES_OF_CUBIC),
+            Measure("Goodput of the long transfer", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
         ),
+        only_tcp=OWN_CONNECTIONS,
     ),
     Criterion("5.2", "Mixed traffic", "must be considered",
         "Harms others no more than they harm each other; starves nobody, and is not starved.", "5.2-mixed",
         (
             Measure("Least share of its fair share that another flow has in 30 round trips", "",
                 sharing.starvation_of_others,
-                Rule("at least 0.05, or as much as beside CUBIC or Reno", limit=0.05, of_cubic=1, or_reno=True)),
+                Rule("at least 0.05, or half as much as beside CUBIC or Reno", limit=0.05, of_cubic=0.5, or_reno=True)),
             Measure("Packets of others that are sent again", "%", sharing.loss_of_others,
                 Rule("at most 2 %, or twice as many as beside CUBIC", limit=2, of_cubic=2)),
             Measure("Least share of its fair share that the candidate has in 30 round trips", "",
-                sharing.starvation_of_itself, Rule("at least 0.05", limit=0.05, missed=DOCUMENT)),
+                sharing.starvation_of_itself, Rule("at least 0.05", limit=0.05, missed=DOCUMENT), own=True),
             Measure("Mean wait of the packets of others", "ms", sharing.wait_of_others, WAIT),
+            Measure("Least share of its fair share that Vegas has in 30 round trips", "", sharing.starvation_of_vegas),
         ),
     ),
     Criterion("5.2.1", "Beside existing congestion controls", "must be evaluated",
@@ -77,8 +83,12 @@ BEHAVIOUR = (
         "5.2.1-existing",
         (
             Measure("What the other flow keeps of its goodput", "", sharing.share_kept,
-                Rule("at least 0.8, or as much as beside CUBIC or Reno", limit=0.8, of_cubic=1, or_reno=True),
+                Rule("at least 0.8, or 0.8 times as much as beside CUBIC or Reno", limit=0.8, of_cubic=0.8,
+                    or_reno=True),
                 compares=OTHER),
+            Measure("What the other flow keeps beside a scavenger", "", sharing.share_kept,
+                Rule("at least 0.9", limit=0.9, owner="RFC 6297, which asks for less than best effort; 0.9: ours"),
+                compares=OTHER, scavenger=True),
         ),
         "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated."),
     Criterion("5.2.2", "Beside real-time traffic", "should be considered",
@@ -97,9 +107,12 @@ BEHAVIOUR = (
             Measure("95th percentile of that time", "ms", sharing.short_high_of_others,
                 Rule("at most 1.25 times that beside CUBIC or Reno", of_cubic=1.25, or_reno=True)),
             Measure("Median time of 10 kB by the candidate beside a long transfer of CUBIC", "ms",
-                sharing.short_median_of_its_own, TIMES_OF_CUBIC),
-            Measure("95th percentile of the candidate's time", "ms", sharing.short_high_of_its_own, TIMES_OF_CUBIC),
+                sharing.short_median_of_its_own, TIMES_OF_CUBIC,
+                own=True),
+            Measure("95th percentile of the candidate's time", "ms", sharing.short_high_of_its_own, TIMES_OF_CUBIC,
+                own=True),
         ),
+        only_tcp=OWN_CONNECTIONS,
     ),
     Criterion("5.3.1", "Principles", "must be explained",
         "Deviations from the principles of RFC 2914 and RFC 7141 are explained.",
@@ -108,8 +121,10 @@ BEHAVIOUR = (
         "One side, some hosts, behind middleboxes: what happens while only some use it.", "5.3.2-deployment",
         (
             Measure("Time of 20 MB behind a splitting proxy that uses CUBIC, over that of the direct download", "",
-                paths.time_behind_a_proxy, Rule("at most 1.25, or CUBIC's", limit=1.25, of_cubic=1, missed=DOCUMENT),
+                paths.time_behind_a_proxy,
+                Rule("at most 1.25, or 1.25 times CUBIC's", limit=1.25, of_cubic=1.25, missed=DOCUMENT),
                 compares="way"),
         ),
-        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's."),
+        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's.",
+        only_tcp=TCP_ALONE),
 )  # fmt: skip

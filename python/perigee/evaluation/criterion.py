@@ -16,6 +16,9 @@ from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.tables import Tables
 
 OTHER = "other"
+ECN_OF_TCP = "Its study is about ECN as TCP negotiates it."
+OWN_CONNECTIONS = "Its study has short connections, which flows over QUIC here do not open one by one."
+TCP_ALONE = "Its study is about parts of TCP."
 HUMAN = "A reader judges this by the author's text, see below."
 
 WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
@@ -33,6 +36,9 @@ class Measure:
         compares: the key whose values one figure compares, so that runs over all of them belong to one cell; `OTHER`:
             it compares with the run in which both flows are of the other's kind.
         experiment: the experiment of the study that it is about, without which there is no figure; empty: all.
+        own: whether it is about what the candidate itself gets, which a scavenger gives up on purpose.
+        scavenger: whether it is judged of scavengers only.
+        without_ecn: whether it compares with runs without ECN, which a congestion control that needs it does not have.
     """
 
     title: str
@@ -41,6 +47,9 @@ class Measure:
     rule: Rule | None = None
     compares: str = ""
     experiment: str = ""
+    own: bool = False
+    scavenger: bool = False
+    without_ecn: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class Criterion:
     """One criterion.
 
     Attributes:
-        id: section of RFC 9743.
+        id: section of RFC 9743, or a word for what it has no section for.
         title: its subject.
         level: how strongly the RFC asks for it.
         asks: what it asks.
@@ -57,6 +66,7 @@ class Criterion:
         reason: why it is not measured, or what is not; empty: nothing is left out.
         follows: criteria whose worst verdict is the one on this; none: it has its own.
         scalable: the experiment of the study that only scalable congestion controls are run in; empty: there is none.
+        only_tcp: why it is not measured over QUIC; empty: it is.
     """
 
     id: str
@@ -68,3 +78,4 @@ class Criterion:
     reason: str = ""
     follows: tuple[str, ...] = ()
     scalable: str = ""
+    only_tcp: str = ""
