@@ -27,6 +27,7 @@ ROOMS = (
     "agents",
     "evaluation",
     "attack",
+    "fitness",
     "fitting",
     "importing",
     "groups",

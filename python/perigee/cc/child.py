@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -38,6 +39,8 @@ WHERE_S = 1.0
 LOADING_FACTOR = 6
 """Reading a large study takes longer than any callback."""
 DIVIDED = "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
+KILLED_AFTER_S = 1
+"""Between the signal that ends a process for its processor time and the one that nothing survives."""
 SAID_BYTES = 2000
 HEAD_BYTES = 16 << 20
 """The head of an answer is shorter: it names tables, columns and captures."""
@@ -51,16 +54,24 @@ class LostError(Exception):
         noted: what it had noted.
         stalled: it stood still.
         fault: where it was.
+        spent: it had used up its processor time.
     """
 
     def __init__(
-        self, how: str, noted: Noted, *, stalled: bool = False, fault: tuple[int, list[int]] | None = None
+        self,
+        how: str,
+        noted: Noted,
+        *,
+        stalled: bool = False,
+        fault: tuple[int, list[int]] | None = None,
+        spent: bool = False,
     ) -> None:
         super().__init__(how)
         self.how = how
         self.noted = noted
         self.fault = fault or noted.fault
         self.stalled = stalled
+        self.spent = spent
 
 
 class StoppedError(Exception):
@@ -95,6 +106,11 @@ class Child:
         finally:
             os.close(asked)
             os.close(answered)
+        if limits.processor_s is not None:
+            # It has no code of an author yet. Beyond the first number comes SIGXCPU, beyond the second SIGKILL.
+            resource.prlimit(
+                self._process.pid, resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + KILLED_AFTER_S)
+            )
 
     def ask(
         self,
@@ -205,6 +221,9 @@ class Child:
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         how = _how(self._process.returncode)
+        limit_s, spent_s = self._limits.processor_s, usage.ru_utime + usage.ru_stime
+        if limit_s is not None and spent_s >= limit_s:
+            return LostError(f"had used the {limit_s} s of processor time that it may in all", self.noted(), spent=True)
         # The kernel counts in KiB.
         if usage.ru_maxrss * 1024 > self._limits.memory_bytes // 2:
             how += f"; it had used {usage.ru_maxrss >> 10} MiB of the {self._memory()} that it may (--cc-memory)"
