@@ -41,11 +41,11 @@ def score(
     cc_stall: options.CcStall = DEFAULT_STALL,
     cc_memory: options.CcMemory = DEFAULT_MEMORY,
 ) -> None:
-    """Score congestion controls, for programs that write them: a number for each criterion of RFC 9743 that is measured.
+    """Score congestion controls, for programs that write them: a number per criterion of RFC 9743.
 
-    Simulates a fixed set of small cells, six runs each, beside Reno, CUBIC and BBR, whose figures are computed once. A
-    score is how many times a figure is as good as the median of the three, as a binary logarithm: 0 is as good, 1 twice,
-    -1 half. A verdict stands beside each; where one is fail, a study of at most ten lines shows it.
+    Simulates a fixed set of small cells, six runs each. A score is how many times a figure is as good as the median of
+    Reno, CUBIC and BBR, whose figures are computed once, as a binary logarithm: 0 is as good, 1 twice, -1 half. A
+    verdict stands beside each; where one is fail, a study of at most ten lines shows it.
 
     Each file is compiled and run confined, within limits of CPU time and memory. One that does not compile, crashes or
     hangs is reported with its line, and the others go on; exit code 1. The same file has the same score.

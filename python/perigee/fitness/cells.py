@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The cells of a score: small fixed studies, each about a criterion of RFC 9743, and the figures that are taken of them.
+"""The cells of a score: small fixed studies, each about a criterion of RFC 9743, and the figures taken of them.
 
 Thresholds are those of `perigee cc evaluate`, or nearest to them where a cell is shorter than its study.
 """
@@ -65,8 +65,7 @@ class Cell:
         name: its name.
         criterion: id of the criterion of RFC 9743.
         link: keys of its link, as inline TOML.
-        flows: the flows, as inline TOML in which `$all`, `$half`, `$third` are times; without an algorithm they have the
-            candidate.
+        flows: the flows, as inline TOML in which `$all`, `$half`, `$third` are times.
         marks: the figures.
         lengths_s: its length, and the shorter ones at which harm may show.
         count: number of flows.

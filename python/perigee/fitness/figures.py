@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+NAMES = ("flows", "series", "links", "responses")
 Tables = Mapping[str, "pl.DataFrame"]
-"""Tables of one run by name: `flows`, `series`, `links`, `responses`."""
+"""Tables of one run by name, those of `NAMES`."""
 Figure = Callable[[Tables, float], float]
 """Takes a figure from the tables of a run that was given a length, s."""
 BACKED_OFF_S = 35.0
@@ -89,7 +90,7 @@ def longest_silence(tables: Tables, length_s: float) -> float:
 def time_of_transfer(tables: Tables, length_s: float) -> float:
     """Return the time of the transfer, s; that of the run if it did not end."""
     flows = _of(tables["flows"], "candidate")
-    return float(flows["duration_s"].max() or length_s) if flows["completed"].all() else length_s
+    return float(flows["duration_s"].to_numpy().max()) if flows["completed"].all() else length_s
 
 
 def short_time(column: str) -> Figure:
@@ -106,11 +107,8 @@ def _goodputs(tables: Tables, *names: str) -> NDArray[np.float64]:
     """Return the mean goodput of each flow of these names in the second half."""
     table = tables["series"]
     late = table.filter(table["t_s"] > _half(table))
-    found = []
-    for flow in tables["flows"]["flow"].unique(maintain_order=True):
-        if flow.split(".")[0] in names:
-            found.append(float(late.filter(late["flow"] == flow)["goodput_mbps"].mean() or 0.0))
-    return np.array(found)
+    flows = [flow for flow in tables["flows"]["flow"].unique(maintain_order=True) if flow.split(".")[0] in names]
+    return np.array([late.filter(late["flow"] == flow)["goodput_mbps"].to_numpy().mean() for flow in flows])
 
 
 def _late(table: pl.DataFrame, name: str) -> pl.DataFrame:

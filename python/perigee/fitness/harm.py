@@ -50,9 +50,7 @@ def first_harm(file: str, found: Sequence[Marked], kept: Kept, trying: Trying) -
     for length_s in reversed(cell.lengths_s[1:]):
         beside = {name: kept[name][key_of(cell.name, length_s)] for name in REFERENCES}
         short = next(
-            one
-            for one in marked(cell, trying.figures(cell, length_s), beside)
-            if one.mark.name == first.mark.name
+            one for one in marked(cell, trying.figures(cell, length_s), beside) if one.mark.name == first.mark.name
         )
         if short.fails:
             shown, length = short, length_s

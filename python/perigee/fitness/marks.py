@@ -10,7 +10,7 @@ from itertools import groupby
 from statistics import fmean, median
 
 from perigee.evaluation.rules import Verdict
-from perigee.fitness.cells import CELLS, Cell, Mark
+from perigee.fitness.cells import Cell, Mark
 from perigee.fitness.trying import Figures, means
 
 REFERENCES = ("reno", "cubic", "bbr")

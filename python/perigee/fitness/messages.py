@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a compiler says, by file and line."""
+"""Messages of compilers, by file and line."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-_MESSAGE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>[a-z ]*): (?P<text>.*)$", re.M)
+_MESSAGE = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>[a-z ]*): (?P<text>.*)$", re.M
+)
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,15 @@ class Message:
 
 
 def messages_of(target: str, said: str) -> list[Message]:
-    """Return the errors and warnings among what a compiler said; its notes belong to them and are left out.
+    r"""Return the errors and warnings in the text of a compiler; its notes belong to them and are left out.
 
     Examples:
-        >>> messages_of("simulator", "a.c: In function 'f':\\na.c:3:7: error: no 'x'\\na.c:1:1: note: here")
+        >>> messages_of("simulator", "a.c: In function 'f':\na.c:3:7: error: no 'x'\na.c:1:1: note: here")
         [Message(target='simulator', file='a.c', line=3, column=7, severity='error', text="no 'x'")]
     """
-    return [
-        Message(target, one["file"], int(one["line"]), int(one["column"]) if one["column"] else None, severity, one["text"])
-        for one in _MESSAGE.finditer(said)
-        if (severity := one["severity"]) != "note"
-    ]
+    found = []
+    for one in _MESSAGE.finditer(said):
+        column = int(one["column"]) if one["column"] else None
+        if one["severity"] != "note":
+            found.append(Message(target, one["file"], int(one["line"]), column, one["severity"], one["text"]))
+    return found

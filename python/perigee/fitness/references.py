@@ -57,7 +57,7 @@ def references(goes_on: Callable[[], bool] = lambda: True) -> Kept:
         StoppedError: nobody waits for them any more.
     """
     path = kept_file()
-    if (kept := _read(path)) is not None:
+    if (kept := read(path)) is not None:
         return kept
     found = {name: _of(name, goes_on) for name in REFERENCES}
     try:
@@ -76,7 +76,7 @@ def _of(name: str, goes_on: Callable[[], bool]) -> dict[str, Figures]:
         }
 
 
-def _read(path: Path) -> Kept | None:
+def read(path: Path) -> Kept | None:
     """Return what a file keeps; none: it is not there, or not whole."""
     try:
         found = json.loads(path.read_bytes())

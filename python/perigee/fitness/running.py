@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,13 +93,12 @@ def scores(
     ):
         try:
             kept = pool.submit(references, goes_on)
-            futures = [pool.submit(lambda one=one: _scored(one, kept.result(), limits, goes_on)) for one in what]
-            for future in (kept, *futures):
+            futures = [pool.submit(_scored, one, kept, limits, goes_on) for one in what]
+            for future in futures:
                 while not wait([future], POLL_S).done:
                     answer_interrupts()
                     watch(sum(one.done() for one in futures))
-                if future is not kept:
-                    yield future.result()
+                yield future.result()
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -114,7 +113,7 @@ def _check(what: Sequence[str]) -> None:
             raise InputError(f"{one}: there is no such congestion control", suggestion(one, sorted(known)))
 
 
-def _scored(what: str, kept: Kept, limits: CodeLimits, goes_on: Callable[[], bool]) -> Scored:
+def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Callable[[], bool]) -> Scored:
     scored = Scored(what)
     algorithm, library = what, None
     if is_file(what):
@@ -125,18 +124,21 @@ def _scored(what: str, kept: Kept, limits: CodeLimits, goes_on: Callable[[], boo
             checked = native.check_of(algorithm, str(headers()))
         except InputError as error:
             _have_compiler()
-            scored.status, scored.error = UNCOMPILED, str(error)
-            scored.messages = messages_of("simulator", str(error))
+            # As the caller named it: what is said of a file does not depend on where it lies.
+            scored.status, scored.error = UNCOMPILED, str(error).replace(algorithm, what)
+            scored.messages = messages_of("simulator", scored.error)
             scored.place = next((one.place for one in scored.messages if one.severity != "warning"), "")
             return scored
         library = checked.library
         scored.name, scored.title = checked.algorithm.name, checked.algorithm.title
         scored.for_kernel = None if checked.kernel_unknown else not checked.kernel_error
-        scored.messages = messages_of("simulator", checked.warnings) + messages_of("kernel", checked.kernel_error or "")
+        said = {"simulator": checked.warnings, "kernel": checked.kernel_error or ""}
+        scored.messages = [one for target in said for one in messages_of(target, said[target].replace(algorithm, what))]
     else:
         scored.name = what
         scored.title = next(one.title for one in algorithms() if one.name == what)
         scored.for_kernel = True
+    kept = computed.result()
     try:
         with Trying(algorithm, library, limits, goes_on) as trying:
             for cell in CELLS:
@@ -165,5 +167,3 @@ def _have_compiler() -> None:
         InputError: it does not: this machine has no compiler.
     """
     native.algorithm_of(str(SKELETON / "mycc.c"), str(headers()))
-
-

@@ -13,12 +13,11 @@ from perigee.cc.fault import Library, line_of, near
 from perigee.cc.limits import CodeLimits
 from perigee.errors import InputError, RunError
 from perigee.fitness.cells import ROUNDS, Cell
-from perigee.fitness.figures import Tables
+from perigee.fitness.figures import NAMES, Tables
 from perigee.places import headers
 from perigee.store.schema import empty_table
 from perigee.store.streams import checked_frame
 
-TABLES = ("flows", "series", "links", "responses")
 PATH = "score.toml"
 """Name of a cell's study in errors; it is never a file."""
 WAITING_FACTOR = 10
@@ -117,7 +116,7 @@ class Trying:
 
 
 def _tables(streams: Mapping[str, bytes]) -> Tables:
-    return {name: checked_frame(name, streams[name]) if name in streams else empty_table(name) for name in TABLES}
+    return {name: checked_frame(name, streams[name]) if name in streams else empty_table(name) for name in NAMES}
 
 
 def means(figures: Figures) -> dict[str, float]:
