@@ -34,7 +34,7 @@ from perigee.cc.child import Child
 from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.engines.emu.obstacle import obstacle
-from perigee.evaluation.running import candidate
+from perigee.evaluation.studies import candidate
 from perigee.places import headers
 from perigee.report.pages.attack import page
 

@@ -14,7 +14,7 @@ from perigee.attack.bench import Result
 from perigee.attack.edges import Edges
 from perigee.attack.figures import Goal
 from perigee.attack.trial import study
-from perigee.evaluation.running import Candidate
+from perigee.evaluation.studies import Candidate
 
 
 @dataclass(frozen=True)

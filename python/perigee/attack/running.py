@@ -21,7 +21,7 @@ from perigee.attack.space import WHERE, Space
 from perigee.cc.catalog import algorithms
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.errors import InputError
-from perigee.evaluation.running import Candidate
+from perigee.evaluation.studies import Candidate
 from perigee.interrupts import held_back
 from perigee.names import suggestion
 

@@ -108,7 +108,7 @@ def attack(
     from perigee.attack import running
     from perigee.attack.content import content
     from perigee.commands import progress
-    from perigee.evaluation.running import candidate
+    from perigee.evaluation.studies import candidate
     from perigee.files import write_atomically
     from perigee.report.pages.attack import page
 

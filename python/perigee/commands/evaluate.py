@@ -69,6 +69,7 @@ def evaluate(
             help="Also repeat the three worst cells on the emulator, with this machine's own TCP; as root.",
         ),
     ] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999_999, help="Seed of all studies.")] = 1,
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
@@ -77,8 +78,9 @@ def evaluate(
     """Evaluate a congestion control by the criteria of RFC 9743, with a verdict for each.
 
     Simulates a study per criterion, beside Reno, CUBIC and BBR, and writes one HTML page. The verdicts are pass, fail,
-    "not met, document it" and "not measured". RFC 9743 sets no numbers; every threshold names its owner. The same file
-    gives the same page. Exit code 1: a criterion fails.
+    "not met, document it", "undecided" and "not measured". A cell fails if the interval of its figure lies beyond the
+    threshold; near it, rounds are added. RFC 9743 sets no numbers; every threshold names its owner. The same file gives
+    the same page. Exit code 1: a criterion fails.
 
     [bold]Examples[/bold]
 
@@ -91,7 +93,7 @@ def evaluate(
     from perigee.commands import progress
     from perigee.engines import choice
     from perigee.engines.emu.obstacle import obstacle
-    from perigee.evaluation import form, running, summary
+    from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
@@ -100,7 +102,7 @@ def evaluate(
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
-    candidate = running.candidate(what)
+    candidate = studies.candidate(what)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
     if confirm and (why := obstacle([candidate.value])):
@@ -115,7 +117,7 @@ def evaluate(
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
-    order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy)
+    order = studies.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy, seed)
     findings = running.evaluate(order, bar, say)
     repeated = repeat(order, findings, bar, say) if confirm else []
     target = out or Path(f"evaluation-{candidate.name}.html")
@@ -137,7 +139,13 @@ def _table(findings: Sequence[Finding]) -> Table:
     from perigee.evaluation.rules import Verdict
     from perigee.evaluation.summary import key_figure
 
-    styles = {Verdict.FAIL: "bold red", Verdict.DOCUMENT: "yellow", Verdict.PASS: "green", Verdict.UNKNOWN: "dim"}
+    styles = {
+        Verdict.FAIL: "bold red",
+        Verdict.DOCUMENT: "yellow",
+        Verdict.UNDECIDED: "cyan",
+        Verdict.PASS: "green",
+        Verdict.UNKNOWN: "dim",
+    }
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Criterion")
     table.add_column("Verdict")
@@ -149,8 +157,7 @@ def _table(findings: Sequence[Finding]) -> Table:
     for found in sorted(findings, key=lambda one: list(styles).index(one.verdict)):
         if found.reason == running.NOT_CHOSEN:
             continue
-        near = " (within 10 %)" if found.near else ""
-        words = [f"[{styles[found.verdict]}]{found.verdict}[/]{near}"]
+        words = [f"[{styles[found.verdict]}]{found.verdict}[/]"]
         if behind:
             words.append(f"[{styles[found.behind.verdict]}]{found.behind.verdict}[/]" if found.behind else "")
         table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, escape(key_figure(found)))

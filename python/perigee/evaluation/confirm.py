@@ -3,33 +3,31 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import platform
-import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
-from perigee.core import native
 from perigee.engines.emu.engine import Emulator
-from perigee.engines.plan.native import native_plan
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, RunError
-from perigee.evaluation.criterion import OTHER, Criterion
-from perigee.evaluation.judging import NEAR, Cell, Finding, Judged, judge_measure
-from perigee.evaluation.running import Candidate, Order, key_of, results_folder, study_of
-from perigee.evaluation.tables import CANDIDATES, Tables, words_of
+from perigee.evaluation.cells import settings_of, slug
+from perigee.evaluation.criterion import Criterion
+from perigee.evaluation.judging import Cell, Finding, Judged, judge_measure
+from perigee.evaluation.running import results_folder
+from perigee.evaluation.studies import Candidate, Order, study_of
+from perigee.evaluation.tables import Tables
 from perigee.numbers import number
-from perigee.store.points import EXPERIMENT, as_text, named
 from perigee.store.results import Results
 
 CELLS = 3
 """Number of cells that are repeated."""
+NEAR = 0.1
+"""Share of the threshold, or of the larger distance, by which both engines may differ."""
 FAULT_LETTERS = 240
 """Length of what the page says of a run that failed."""
 
@@ -99,13 +97,13 @@ def confirm(
     found: list[Repeated] = []
     with results_folder(order.keep) as folder:
         for criterion, judged, cell in worst_cells(findings):
-            settings = settings_of(order, criterion, judged, cell)
+            settings = [*settings_of(order, criterion, cell, judged.measure), "rounds=1"]
             try:
                 Emulator(study_of(criterion), settings, order.quick).prepare()
             except InputError as error:
                 say(f"{criterion.id}, {cell.words}: not on the emulator: {error}")
                 continue
-            out = folder / "emulated" / f"{criterion.id}-{re.sub(r'[^0-9A-Za-z.]+', '-', cell.words)}"
+            out = folder / "emulated" / slug(criterion, cell)
             job = Job(study_of(criterion), Emulator, settings, order.quick, out, fresh=order.fresh)
             emulated, fault = None, ""
             with bar(f"{criterion.id} on the emulator") as watch:
@@ -145,30 +143,6 @@ def worst_cells(findings: Sequence[Finding]) -> Iterator[tuple[Criterion, Judged
         if (criterion.id, cell.words) not in seen:
             seen.add((criterion.id, cell.words))
             yield criterion, judged, cell
-
-
-def settings_of(order: Order, criterion: Criterion, judged: Judged, cell: Cell) -> list[str]:
-    """Return the settings that leave of a study one cell, the candidate, and what sets the threshold there."""
-    study, key = study_of(criterion), key_of(criterion)
-    point = next(
-        point
-        for point in _points(native_plan(study, [], order.quick))
-        if set(cell.words.split(", ")) <= set(words_of(point).split(", "))
-    )
-    compared = {measure.compares for measure in criterion.measures if measure.compares}
-    references = itertools.chain.from_iterable(one.rule.references for one in criterion.measures if one.rule)
-    twin = [str(value) for each, value in point.items() if each == "flows.other.cc" and OTHER in compared]
-    settings = [f"vary.{key}={','.join(dict.fromkeys([order.candidate.value, *references, *twin]))}", "rounds=1"]
-    for each, value in named(point).items():
-        if each == EXPERIMENT:
-            settings.append(f"experiments={value}")
-        elif each not in CANDIDATES and each != judged.measure.compares:
-            settings.append(f"vary.{each}={as_text(value)}")
-    return settings
-
-
-def _points(plan: native.Plan) -> list[Mapping[str, Any]]:
-    return [run["point"] for run in plan.laid_out()["points"]]
 
 
 def _cell(tables: Tables, judged: Judged, cell: Cell) -> Cell:

@@ -6,5 +6,7 @@ from __future__ import annotations
 from perigee.evaluation.behaviour import BEHAVIOUR
 from perigee.evaluation.environments import ENVIRONMENTS
 
+VERSION = "2"
+"""Version of criteria, thresholds and rules of decision, with which verdicts of other releases are compared."""
 CRITERIA = (*BEHAVIOUR, *ENVIRONMENTS)
 """All criteria, in the order of the RFC."""

@@ -33,6 +33,7 @@ class Measure:
         compares: the key whose values one figure compares, so that runs over all of them belong to one cell; `OTHER`:
             it compares with the run in which both flows are of the other's kind.
         experiment: the experiment of the study that it is about, without which there is no figure; empty: all.
+        without_ecn: whether it compares with runs without ECN, which a congestion control that needs it does not have.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Measure:
     rule: Rule | None = None
     compares: str = ""
     experiment: str = ""
+    without_ecn: bool = False
 
 
 @dataclass(frozen=True)

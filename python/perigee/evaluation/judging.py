@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Verdicts: figures of cells against their thresholds."""
+"""Verdicts: figures of cells against their thresholds.
+
+`Cell.figures` has each figure with its interval, `Cell.bound` the threshold, `Cell.distance` how far the subject is
+beyond it with interval and P, `Cell.outcome` where that lies, `Judged.verdict` and `Finding.verdict` what follows.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from perigee.evaluation.criterion import Criterion, Measure
-from perigee.evaluation.rules import Verdict
+from perigee.evaluation.deciding import Distance, Outcome, among, distance
+from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.tables import Tables
 from perigee.statistics.estimates import mean_interval
 
-NEAR = 0.1
-"""A verdict that changes when all thresholds move by this share is close."""
-ORDER = (Verdict.FAIL, Verdict.DOCUMENT, Verdict.PASS)
+ORDER = (Verdict.FAIL, Verdict.DOCUMENT, Verdict.UNDECIDED, Verdict.PASS)
 """The first of these that a measure has is the verdict on its criterion."""
+NEEDS_ECN = "It is not measured of a congestion control that needs ECN and does not run without it."
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,20 @@ class Cell:
         words: what varies, in words.
         figures: by congestion control.
         times_beyond: the figure of each as a multiple of its threshold: beyond it above 1. Empty without a threshold.
+        bound: the threshold of the means, in the measure's unit; none: it has none.
+        distance: how far the subject's figure is beyond it; none: it has none.
     """
 
     words: str
     figures: Mapping[str, Figure]
     times_beyond: Mapping[str, float]
+    bound: float | None = None
+    distance: Distance | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Where the subject's figure lies; none: nowhere, since it has no threshold."""
+        return self.distance.outcome if self.distance else None
 
 
 @dataclass(frozen=True)
@@ -58,41 +71,49 @@ class Judged:
         measure: what was measured.
         subject: the congestion control that is judged.
         cells: in the order of the study.
-        worst: the cell in which the subject is nearest to its threshold, or furthest beyond; none: no cell has one.
+        reason: why it is not measured; empty: it is.
     """
 
     measure: Measure
     subject: str
     cells: Sequence[Cell]
-    worst: Cell | None
+    reason: str = ""
+
+    @property
+    def worst(self) -> Cell | None:
+        """The cell that decides: the most surely beyond its threshold, else the least surely within it."""
+        judged = [cell for cell in self.cells if cell.distance]
+        return max(judged, key=self.urgency, default=None)
 
     @property
     def verdict(self) -> Verdict | None:
         """The verdict; none of a figure that is not judged."""
-        return None if self.worst is None else self.verdict_with(0.0)
-
-    @property
-    def near(self) -> bool:
-        """Whether the verdict would be another with the threshold moved by `NEAR`."""
-        return self.worst is not None and len({self.verdict_with(share) for share in (NEAR, -NEAR)}) > 1
+        if self.measure.rule is None or self.worst is None:
+            return None
+        verdicts = {
+            Outcome.BEYOND: self.measure.rule.missed,
+            Outcome.OPEN: Verdict.UNDECIDED,
+            Outcome.WITHIN: Verdict.PASS,
+        }
+        return worst(verdicts[outcome] for cell in self.cells if (outcome := cell.outcome))
 
     @property
     def times(self) -> float:
         """The subject's figure in the worst cell as a multiple of its threshold; 0: it has none."""
         return 0.0 if self.worst is None else self.worst.times_beyond.get(self.subject, 0.0)
 
-    def verdict_with(self, share: float) -> Verdict:
-        """Return the verdict with the threshold larger by a share of it, or smaller where that is negative."""
-        rule = self.measure.rule
-        if rule is None or self.worst is None:
-            return Verdict.UNKNOWN
-        moved = self.times / (1 + share) if rule.at_most else self.times * (1 + share)
-        return rule.missed if moved > 1 else Verdict.PASS
+    def urgency(self, cell: Cell) -> tuple[int, float, float]:
+        """Return what orders cells: beyond before open before within, then by P, then by multiples of the threshold."""
+        found = cell.distance
+        if found is None:
+            return -1, 0.0, 0.0
+        rank = (Outcome.WITHIN, Outcome.OPEN, Outcome.BEYOND).index(found.outcome)
+        return rank, -(1.0 if found.p is None else found.p), cell.times_beyond.get(self.subject, 0.0)
 
     @property
     def beyond(self) -> int:
         """Number of cells in which the subject is beyond its threshold."""
-        return 0 if self.verdict is None else sum(cell.times_beyond.get(self.subject, 0.0) > 1 for cell in self.cells)
+        return sum(cell.outcome is Outcome.BEYOND for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -103,7 +124,6 @@ class Finding:
         criterion: the criterion.
         verdict: the verdict.
         reason: why it is not measured, or what is left out; may be empty.
-        near: whether the verdict would be another with thresholds moved by `NEAR`.
         measures: the judged measures.
         behind: the same behind a splitting proxy; none: that was not asked, or nothing of it is measured.
     """
@@ -111,7 +131,6 @@ class Finding:
     criterion: Criterion
     verdict: Verdict
     reason: str
-    near: bool = False
     measures: Sequence[Judged] = ()
     behind: Finding | None = None
 
@@ -121,22 +140,71 @@ class Finding:
         judged = [one for one in self.measures if one.worst is not None]
         return max(judged, key=lambda one: (one.verdict is self.verdict, one.times), default=None)
 
+    @property
+    def tested(self) -> int:
+        """Number of cells that are judged together, of all measures."""
+        return sum(cell.distance is not None for one in self.measures for cell in one.cells)
 
-def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:
-    """Return the verdict on one congestion control by one criterion.
+    @property
+    def near(self) -> list[tuple[Judged, Cell]]:
+        """The cells that are open and could change the verdict, the most surely beyond first."""
+        found = [
+            (one, cell)
+            for one in self.measures
+            if one.measure.rule and ORDER.index(one.measure.rule.missed) < ORDER.index(self.verdict)
+            for cell in one.cells
+            if cell.outcome is Outcome.OPEN
+        ]
+        return sorted(found, key=lambda pair: pair[0].urgency(pair[1]), reverse=True)
+
+
+class Evidence:
+    """The figures of a criterion from one or more sets of tables: all cells, then further rounds of some.
 
     Args:
         criterion: the criterion, which has a study.
-        tables: of its study.
-        subject: the name of the congestion control in it.
+        subject: the name of the congestion control that is judged.
+        scalable: whether it needs ECN, so that it has no runs without.
     """
-    made = set(tables.runs["experiment"])
-    measures = (one for one in criterion.measures if not one.experiment or one.experiment in made)
-    judged = [judge_measure(measure, measure.figure(tables), subject) for measure in measures]
-    verdict, *moved = (
-        worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
-    )
-    return Finding(criterion, verdict, criterion.reason, any(each is not verdict for each in moved), judged)
+
+    def __init__(self, criterion: Criterion, subject: str, *, scalable: bool = False) -> None:
+        self._criterion = criterion
+        self._subject = subject
+        self._scalable = scalable
+        self._figures: dict[Measure, list[pl.DataFrame]] = {}
+
+    def add(self, tables: Tables) -> None:
+        """Take the figures of tables."""
+        made = set(tables.runs["experiment"])
+        for measure in self._criterion.measures:
+            if measure.experiment and measure.experiment not in made:
+                continue
+            found = self._figures.setdefault(measure, [])
+            if not self._lacks(measure):
+                found.append(measure.figure(tables))
+
+    def finding(self) -> Finding:
+        """Return the verdict of what was taken so far."""
+        judged = together(
+            [
+                Judged(measure, self._subject, [], NEEDS_ECN)
+                if self._lacks(measure)
+                else judge_measure(measure, pl.concat(found), self._subject)
+                for measure, found in self._figures.items()
+            ]
+        )
+        verdict = worst(one.verdict for one in judged if one.verdict)
+        return Finding(self._criterion, verdict, self._criterion.reason, judged)
+
+    def _lacks(self, measure: Measure) -> bool:
+        return self._scalable and measure.without_ecn
+
+
+def judge(criterion: Criterion, tables: Tables, subject: str, *, scalable: bool = False) -> Finding:
+    """Return the verdict on one congestion control by one criterion, see `Evidence`."""
+    evidence = Evidence(criterion, subject, scalable=scalable)
+    evidence.add(tables)
+    return evidence.finding()
 
 
 def not_measured(criterion: Criterion, reason: str) -> Finding:
@@ -145,16 +213,32 @@ def not_measured(criterion: Criterion, reason: str) -> Finding:
 
 
 def judge_measure(measure: Measure, figures: pl.DataFrame, subject: str) -> Judged:
-    """Return the verdict by one measure: the subject's mean of each cell against the threshold."""
+    """Return one measure: the subject's figure of each cell against the threshold, each cell by itself."""
     cells = []
     for (words,), of_cell in figures.group_by("cell", maintain_order=True):
-        found = {
-            str(cc): _figure(rows["value"].drop_nulls().to_list())
+        values = {
+            str(cc): dict(zip(rows["round"], rows["value"].fill_null(math.nan), strict=True))
             for (cc,), rows in of_cell.group_by("cc", maintain_order=True)
         }
-        cells.append(Cell(str(words), found, _times_beyond(measure, found)))
-    worst = max(cells, key=lambda cell: cell.times_beyond.get(subject, 0.0)) if measure.rule else None
-    return Judged(measure, subject, cells, worst)
+        found = {cc: _figure([one for one in each.values() if not math.isnan(one)]) for cc, each in values.items()}
+        cell = Cell(str(words), found, {})
+        if measure.rule is not None:
+            bound = bound_of(measure.rule, found)
+            times = {cc: measure.rule.times_of(figure.mean, bound) for cc, figure in found.items()}
+            references = [values[name] for name in measure.rule.references if name in values]
+            far = distance(measure.rule, values.get(subject, {}), references)
+            cell = replace(cell, times_beyond=times, bound=bound, distance=far)
+        cells.append(cell)
+    return Judged(measure, subject, cells)
+
+
+def together(judged: Sequence[Judged]) -> list[Judged]:
+    """Return measures of one criterion whose cells are corrected for the number of all of them (Holm)."""
+    corrected = iter(among([cell.distance for one in judged for cell in one.cells if cell.distance]))
+    return [
+        replace(one, cells=[replace(cell, distance=next(corrected)) if cell.distance else cell for cell in one.cells])
+        for one in judged
+    ]
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -163,11 +247,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((each for each in ORDER if each in found), Verdict.UNKNOWN)
 
 
-def _times_beyond(measure: Measure, figures: Mapping[str, Figure]) -> dict[str, float]:
-    if measure.rule is None:
-        return {}
-    references = [figures[name].mean for name in measure.rule.references if name in figures]
-    return {cc: measure.rule.times_beyond(figure.mean, references) for cc, figure in figures.items()}
+def bound_of(rule: Rule, figures: Mapping[str, Figure]) -> float | None:
+    """Return the threshold of a cell by the means of its references; none: it has none."""
+    known = (figures[name].mean for name in rule.references if name in figures)
+    return rule.bound([mean for mean in known if not math.isnan(mean)])
 
 
 def _figure(values: Sequence[float]) -> Figure:

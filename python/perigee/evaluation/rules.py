@@ -19,6 +19,7 @@ class Verdict(StrEnum):
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "fail"
     DOCUMENT = "not met, document it"
+    UNDECIDED = "undecided"
     UNKNOWN = "not measured"
 
 
@@ -71,20 +72,15 @@ class Rule:
             bounds += [self.of_cubic * reference for reference in references]
         return (max if self.at_most else min)(bounds, default=None)
 
-    def times_beyond(self, value: float, references: Sequence[float]) -> float:
-        """Return the figure as a multiple of its threshold: beyond it above 1.
-
-        Args:
-            value: the figure.
-            references: the figures of `references` in the same cell.
+    def times_of(self, value: float, bound: float | None) -> float:
+        """Return the figure as a multiple of its bound: beyond it above 1; 0 without a bound.
 
         Examples:
-            >>> Rule("at most 2 % or twice CUBIC's", limit=2, of_cubic=2).times_beyond(6, [2])
+            >>> Rule("at most 2 %", limit=2).times_of(6, 4)
             1.5
-            >>> Rule("at least 0.8", limit=0.8).times_beyond(1.6, [])
+            >>> Rule("at least 0.8", limit=0.8).times_of(1.6, 0.8)
             0.5
         """
-        bound = self.bound(references)
         if bound is None:
             return 0.0
         over, under = (value, bound) if self.at_most else (bound, value)

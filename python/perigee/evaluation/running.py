@@ -5,104 +5,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.core import native
-from perigee.engines.plan.contract import Engine
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
+from perigee.evaluation.cells import settings_of, slug
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
-from perigee.evaluation.judging import Finding, judge, not_measured, worst
+from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
+from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
-from perigee.evaluation.tables import CANDIDATES, Tables
-from perigee.files import TEXT_BYTES, read_bounded
-from perigee.names import suggestion
-from perigee.places import evaluations, find_study
+from perigee.evaluation.studies import Order, experiments_of, key_of, references, study_of
+from perigee.evaluation.tables import Tables
 from perigee.store.results import Results
 
-if TYPE_CHECKING:
-    from perigee.places import StudyFile
-
 NOT_CHOSEN = "It was not chosen (--criterion)."
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """The congestion control to evaluate.
-
-    Attributes:
-        name: its name.
-        title: what it is.
-        value: how studies name it: its name, or the absolute path of its file.
-        sha256: digest of its file; empty where it is built in.
-        warnings: what the compiler warned of.
-        scalable: whether it needs ECN, so that its packets may carry ECT(1).
-    """
-
-    name: str
-    title: str
-    value: str
-    sha256: str = ""
-    warnings: str = ""
-    scalable: bool = False
-
-    @property
-    def label(self) -> str:
-        """Its name beside the references, which may have the name of an author's file."""
-        return f"{self.name} (own)" if self.sha256 else self.name
-
-
-@dataclass(frozen=True)
-class Order:
-    """The algorithm to evaluate, and the settings of the evaluation.
-
-    Attributes:
-        candidate: the congestion control.
-        chosen: ids of criteria; empty: all.
-        quick: whether the studies have their reduced sizes.
-        engine: what carries the studies out.
-        workers: number of concurrent runs; none: one per core.
-        keep: folder for the results of the studies; none: a temporary one.
-        fresh: whether results in it are replaced.
-        behind_proxy: whether each study is also run behind a splitting proxy.
-    """
-
-    candidate: Candidate
-    chosen: Collection[str]
-    quick: bool
-    engine: Engine
-    workers: int | None = None
-    keep: Path | None = None
-    fresh: bool = False
-    behind_proxy: bool = False
-
-
-def candidate(what: str) -> Candidate:
-    """Return a congestion control by its name, or by its C file, which is compiled.
-
-    Raises:
-        InputError: there is no such congestion control.
-    """
-    if "/" in what or what.endswith(".c"):
-        path = Path(what)
-        found, warnings = algorithm_of(path)
-        content = read_bounded(path, TEXT_BYTES, "a congestion control")
-        digest = hashlib.sha256(content).hexdigest()
-        return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
-    known = {one.name: one for one in algorithms()}
-    if what not in known:
-        raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
-    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn)
+FURTHER_QUICK, FURTHER_WHOLE = 4, 1
+"""Runs of further rounds at most, as a multiple of those of all cells: cells beyond that stay undecided."""
+SEEDS_APART = 1_000_000
+"""A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
 
 
 def choose(ids: Collection[str]) -> tuple[str, ...]:
@@ -154,8 +81,7 @@ def evaluate(
                 findings.append(not_measured(criterion, criterion.reason))
             else:
                 with bar(f"{criterion.id} {criterion.title}") as watch:
-                    results = _run(order, criterion, folder / criterion.id, watch, say)
-                found = judge(criterion, _tables(order, criterion, results), subject_of(order, criterion))
+                    found = _measured(order, criterion, folder, watch, say)
                 if order.behind_proxy:
                     found = dataclasses.replace(found, behind=_behind(order, criterion, folder, bar, say))
                 findings.append(found)
@@ -168,8 +94,11 @@ def subject_of(order: Order, criterion: Criterion) -> str:
     return value if value in references(criterion) else order.candidate.label
 
 
-def _tables(order: Order, criterion: Criterion, results: Results, *, behind_proxy: bool = False) -> Tables:
-    return Tables(results, {order.candidate.value: subject_of(order, criterion)}, behind_proxy=behind_proxy)
+def _tables(
+    order: Order, criterion: Criterion, folder: Path, *, behind_proxy: bool = False, first_round: int = 0
+) -> Tables:
+    names = {order.candidate.value: subject_of(order, criterion)}
+    return Tables(Results(folder), names, behind_proxy=behind_proxy, first_round=first_round)
 
 
 def _behind(
@@ -184,12 +113,14 @@ def _behind(
         return not_measured(criterion, LEFT_OUT[criterion.id])
     values = list(dict.fromkeys([*references(criterion), order.candidate.value]))
     study = behind_proxy(criterion, study_of(criterion), key_of(criterion), values)
-    settings, out = experiments_of(order, criterion), folder / "behind-proxy" / criterion.id
+    # Without further rounds of single cells: as many of all as a fail takes.
+    settings = [*experiments_of(order, criterion), f"seed={order.seed}", f"rounds={FEWEST_TO_FAIL}"]
+    out = folder / "behind-proxy" / criterion.id
     job = Job(study, order.engine, settings, order.quick, out, order.workers, order.fresh)
     with bar(f"{criterion.id} behind a proxy") as watch:
         carry_out(job, watch, say)
-    tables = _tables(order, criterion, Results(job.folder.path), behind_proxy=True)
-    return judge(criterion, tables, subject_of(order, criterion))
+    tables = _tables(order, criterion, out, behind_proxy=True)
+    return judge(criterion, tables, subject_of(order, criterion), scalable=order.candidate.scalable)
 
 
 def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
@@ -199,37 +130,42 @@ def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
     )
 
 
-def study_of(criterion: Criterion) -> StudyFile:
-    """Return the study of a criterion."""
-    return find_study(str(evaluations() / f"{criterion.study}.toml"))
-
-
-def references(criterion: Criterion) -> list[str]:
-    """Return the congestion controls that the study of a criterion runs in any case, to compare with."""
-    return list(study_of(criterion).content["vary"][key_of(criterion)])
-
-
-def key_of(criterion: Criterion) -> str:
-    """Return the key that puts a congestion control into the study of a criterion."""
-    return next(key for key in CANDIDATES if key in study_of(criterion).content["vary"])
-
-
-def experiments_of(order: Order, criterion: Criterion) -> list[str]:
-    """Return the setting that leaves out of a study what only scalable congestion controls are run in."""
-    if not criterion.scalable or order.candidate.scalable:
-        return []
-    names = [one["name"] for one in study_of(criterion).content["experiments"] if one["name"] != criterion.scalable]
-    return [f"experiments={','.join(names)}"]
-
-
-def _run(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Results:
-    study = study_of(criterion)
-    settings = experiments_of(order, criterion)
+def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Finding:
+    """Run the study of a criterion, then further rounds of the cells that are near their thresholds; judge them."""
+    settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
     if order.candidate.value not in references(criterion):
         settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
-    job = Job(study, order.engine, settings, order.quick, folder, order.workers, order.fresh)
-    carry_out(job, watch, say)
-    return Results(folder)
+    evidence = Evidence(criterion, subject_of(order, criterion), scalable=order.candidate.scalable)
+
+    def run(out: Path, settings: list[str], first_round: int = 0, left: int | None = None) -> int:
+        """Return the number of runs that were carried out: all, or none where they are more than what is left."""
+        job = Job(study_of(criterion), order.engine, settings, order.quick, out, order.workers, order.fresh)
+        count = len(job.plan.runs)
+        if left is not None and count > left:
+            return 0
+        carry_out(job, watch, say)
+        evidence.add(_tables(order, criterion, out, first_round=first_round))
+        return count
+
+    left = run(folder / criterion.id, settings) * (FURTHER_QUICK if order.quick else FURTHER_WHOLE)
+    while cell := _next_cell(found := evidence.finding()):
+        done = _rounds(cell)
+        rounds = next(look for look in LOOKS if look > done) - done
+        pinned = [*settings_of(order, criterion, cell), f"seed={order.seed * SEEDS_APART + done}", f"rounds={rounds}"]
+        count = run(folder / "further-rounds" / f"{slug(criterion, cell)}-{done}", pinned, done, left)
+        if not count:
+            break
+        left -= count
+    return found
+
+
+def _next_cell(found: Finding) -> Cell | None:
+    """Return the cell near its threshold that most likely is beyond and may have further rounds; none: no cell may."""
+    return next((cell for _, cell in found.near if _rounds(cell) < LOOKS[-1]), None)
+
+
+def _rounds(cell: Cell) -> int:
+    return cell.distance.rounds if cell.distance else 0
 
 
 @contextlib.contextmanager

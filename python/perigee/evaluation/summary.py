@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from perigee.evaluation.confirm import Repeated
+from perigee.evaluation.criteria import VERSION
+from perigee.evaluation.deciding import Distance, Outcome
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import Verdict
-from perigee.evaluation.running import NOT_CHOSEN, Candidate
+from perigee.evaluation.running import NOT_CHOSEN
+from perigee.evaluation.studies import Candidate
 from perigee.numbers import number, with_spread
 
-FORMAT = 1
+FORMAT = 2
 """Version of the JSON."""
+HORIZON_S = 120
+"""Length of the longest runs without `--horizon`, s, but for 7.4 (300 s) and transfers that take longer."""
+MANY = 1000
+"""Rounds of which no more is said."""
 LEAST = 0.0001
 """Figures closer to 0 are said to be."""
 SAFETY = ("5", "6.1")
@@ -49,6 +56,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
         deploy = (
             f"Undecided: {measured} of {len(findings)} criteria were measured, and {candidate.name} fails none of them."
         )
+    elif any(one.criterion.id.startswith(SAFETY) for one in of[Verdict.UNDECIDED]):
+        deploy = f"Undecided: {candidate.name} fails no criterion, and is near a threshold of safety that scatters."
     else:
         deploy = (
             f"In experiments. {candidate.name} fails no criterion that is measured here. RFC 9743 asks for evidence "
@@ -60,9 +69,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
-    near = [one for one in findings if one.near]
-    if near:
-        missing.append(f"Close to a threshold, within 10\u00a0%: {_listed(near)}.")
+    if of[Verdict.UNDECIDED]:
+        missing.append(f"Undecided, with an interval about a threshold: {_listed(of[Verdict.UNDECIDED])}.")
     return Summary(deploy, " ".join(where), " ".join(missing))
 
 
@@ -73,7 +81,36 @@ def key_figure(found: Finding) -> str:
         return found.reason
     unit = f" {nearest.measure.unit}" if nearest.measure.unit else ""
     own = figure_of(nearest.worst.figures[nearest.subject])
-    return f"{nearest.measure.title}: {own}{unit}; allowed: {allowed(nearest, nearest.worst)}{unit}"
+    certainty = certainty_of(nearest.worst)
+    said = f"{nearest.measure.title}: {own}{unit}; allowed: {allowed(nearest, nearest.worst)}{unit}"
+    return f"{said}; {certainty}" if certainty else said
+
+
+def certainty_of(cell: Cell) -> str:
+    """Return how sure the outcome of a cell is: its rounds, P, and for an open one the rounds that would decide it.
+
+    Examples:
+        >>> certainty_of(Cell("", {}, {}, 1.0, Distance(0.1, 0.5, 24, 0.3)))
+        '24 rounds, P = 0.30; undecided: about 136 rounds would decide it'
+        >>> certainty_of(Cell("", {}, {}, 1.0, Distance(-0.9, 0.0, 3, 1.0)))
+        '3 rounds, all alike'
+        >>> certainty_of(Cell("", {}, {}, 1.0, Distance(-0.9, 0.1, 3, 1.0)))
+        '3 rounds'
+    """
+    far = cell.distance
+    if far is None or far.p is None:
+        return ""
+    if far.deviation == 0:
+        return f"{far.rounds} rounds, all alike"
+    if far.outcome is Outcome.WITHIN:
+        return f"{far.rounds} rounds"
+    p = "< 0.001" if far.p < 0.001 else f"= {number(far.p, 3 if far.p < 0.1 else 2)}"
+    said = f"{far.rounds} rounds, P {p}"
+    if far.outcome is Outcome.BEYOND:
+        return said
+    rounds = far.rounds_to_decide
+    many = f"about {rounds:.0f}" if rounds <= MANY else f"more than {MANY}"
+    return f"{said}; undecided: {many} rounds would decide it"
 
 
 def allowed(judged: Judged, cell: Cell) -> str:
@@ -83,16 +120,13 @@ def allowed(judged: Judged, cell: Cell) -> str:
         >>> from perigee.evaluation.criterion import Measure
         >>> from perigee.evaluation.rules import Rule
         >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", limit=5))
-        >>> allowed(Judged(measure, "mine", [], None), Cell("", {}, {}))
+        >>> allowed(Judged(measure, "mine", []), Cell("", {}, {}, 5.0))
         'at most 5.0'
     """
     rule = judged.measure.rule
-    if rule is None:
+    if rule is None or cell.bound is None:
         return ""
-    bound = rule.bound([cell.figures[name].mean for name in rule.references if name in cell.figures])
-    if bound is None:
-        return ""
-    return f"{'at most' if rule.at_most else 'at least'} {figure_of(Figure(bound, None, 1))}"
+    return f"{'at most' if rule.at_most else 'at least'} {figure_of(Figure(cell.bound, None, 1))}"
 
 
 def figure_of(value: Figure) -> str:
@@ -134,6 +168,8 @@ def as_json(
     return {
         "format": FORMAT,
         "evaluates": "RFC 9743",
+        "criteria_version": VERSION,
+        "longest_run_s": HORIZON_S,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
         "size": "quick" if quick else "whole",
         "verdicts": {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict},
@@ -153,7 +189,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "asks": found.criterion.asks,
         "study": found.criterion.study or None,
         "verdict": str(found.verdict),
-        "close": found.near,
+        "cells_tested": found.tested,
         "reason": found.reason or None,
         "measures": [_judged(one) for one in found.measures],
         "behind_proxy": _behind(found.behind) if found.behind else None,
@@ -163,7 +199,6 @@ def _finding(found: Finding) -> dict[str, Any]:
 def _behind(found: Finding) -> dict[str, Any]:
     return {
         "verdict": str(found.verdict),
-        "close": found.near,
         "reason": found.reason or None,
         "measures": [_judged(one) for one in found.measures],
     }
@@ -191,7 +226,7 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "threshold": rule.words if rule else None,
         "owner": rule.owner if rule else None,
         "verdict": str(judged.verdict) if judged.verdict else None,
-        "close": judged.near,
+        "reason": judged.reason or None,
         "subject": judged.subject,
         "worst_cell": judged.worst.words if judged.worst else None,
         "cells_beyond": judged.beyond,
@@ -204,6 +239,21 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "cell": cell.words,
         "figures": {name: _figure(figure) for name, figure in cell.figures.items()},
         "times_threshold": {name: _number(times) for name, times in cell.times_beyond.items()},
+        "threshold": None if cell.bound is None else _number(cell.bound),
+        "beyond": _distance(cell.distance) if cell.distance else None,
+    }
+
+
+def _distance(far: Distance) -> dict[str, Any]:
+    """Return how far a figure is beyond its threshold, with the interval that decides."""
+    return {
+        "outcome": str(far.outcome),
+        "mean": _number(far.mean),
+        "half_width": None if far.half_width is None else _number(far.half_width),
+        "level": _number(1 - 2 * far.level),
+        "p": None if far.p is None else _number(far.p),
+        "rounds": far.rounds,
+        "rounds_to_decide": _number(far.rounds_to_decide) if far.outcome is Outcome.OPEN else None,
     }
 
 

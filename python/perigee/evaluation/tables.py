@@ -27,13 +27,16 @@ class Tables:
         results: the finished study.
         names: names of congestion controls by their value in the study, where they differ.
         behind_proxy: whether a flow that a proxy splits is seen by its last leg, on which the proxy is the sender.
+        first_round: number of the first round, where others were run before.
 
     Attributes:
         runs: a row per run: `run`, `round`, `cc` of the flow `candidate`, `cell` in words, `experiment`, and a column
             per key that varies, as `perigee.store.points` types it.
     """
 
-    def __init__(self, results: Results, names: Mapping[str, str], *, behind_proxy: bool = False) -> None:
+    def __init__(
+        self, results: Results, names: Mapping[str, str], *, behind_proxy: bool = False, first_round: int = 0
+    ) -> None:
         self._results = results
         self._behind_proxy = behind_proxy
         flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
@@ -47,7 +50,7 @@ class Tables:
             .drop("experiment", "candidate", "flow", strict=False)
         )
         self.runs = (
-            flows.select("run", "round")
+            flows.select("run", pl.col("round") + first_round)
             .with_columns(
                 cc=pl.Series([names.get(value, value) for value in values], dtype=pl.String),
                 cell=pl.Series([words_of(point) for point in points], dtype=pl.String),

@@ -16,7 +16,7 @@ from perigee.evaluation.form import answered
 from perigee.evaluation.judging import Cell as Case
 from perigee.evaluation.judging import Finding, Judged
 from perigee.evaluation.rules import Verdict
-from perigee.evaluation.running import Candidate
+from perigee.evaluation.studies import Candidate
 from perigee.evaluation.summary import allowed, figure_of, key_figure, summarize, times
 from perigee.groups.looks import name_of
 from perigee.numbers import counted
@@ -177,8 +177,7 @@ def _failed(found: Finding) -> Section:
 
 
 def _asks(found: Finding) -> str:
-    near = " With thresholds moved by 10 %, this verdict would be another." if found.near else ""
-    return f"{found.criterion.asks} RFC 9743: {found.criterion.level}.{near}"
+    return f"{found.criterion.asks} RFC 9743: {found.criterion.level}."
 
 
 def _worst(name: str, findings: Sequence[Finding]) -> Table:
@@ -214,11 +213,8 @@ def _worst(name: str, findings: Sequence[Finding]) -> Table:
 
 def _passed(passed: Sequence[Finding]) -> list[Block]:
     has_proxy = any(one.behind for one in passed)
-    rows = [
-        [_name(one), key_figure(one), "within 10 %" if one.near else "", str(one.behind.verdict) if one.behind else ""]
-        for one in passed
-    ]
-    head = ["Criterion", "Figure nearest to its threshold, or reason", "Close", "Behind a proxy"]
+    rows = [[_name(one), key_figure(one), str(one.behind.verdict) if one.behind else ""] for one in passed]
+    head = ["Criterion", "Figure nearest to its threshold, or reason", "Behind a proxy"]
     used = len(head) if has_proxy else len(head) - 1
     met = table("passed", "Criteria that are met", head[:used], [row[:used] for row in rows], words=range(1, used))
     return [met, *(block for one in passed for block in _details(one))]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The congestion control to evaluate, and the studies of criteria it is put into."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.engines.plan.contract import Engine
+from perigee.errors import InputError
+from perigee.evaluation.criterion import Criterion
+from perigee.evaluation.tables import CANDIDATES
+from perigee.files import TEXT_BYTES, read_bounded
+from perigee.names import suggestion
+from perigee.places import evaluations, find_study
+
+if TYPE_CHECKING:
+    from perigee.places import StudyFile
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The congestion control to evaluate.
+
+    Attributes:
+        name: its name.
+        title: what it is.
+        value: how studies name it: its name, or the absolute path of its file.
+        sha256: digest of its file; empty where it is built in.
+        warnings: what the compiler warned of.
+        scalable: whether it needs ECN, so that its packets may carry ECT(1).
+    """
+
+    name: str
+    title: str
+    value: str
+    sha256: str = ""
+    warnings: str = ""
+    scalable: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name beside the references, which may have the name of an author's file."""
+        return f"{self.name} (own)" if self.sha256 else self.name
+
+
+@dataclass(frozen=True)
+class Order:
+    """The algorithm to evaluate, and the settings of the evaluation.
+
+    Attributes:
+        candidate: the congestion control.
+        chosen: ids of criteria; empty: all.
+        quick: whether the studies have their reduced sizes.
+        engine: what carries the studies out.
+        workers: number of concurrent runs; none: one per core.
+        keep: folder for the results of the studies; none: a temporary one.
+        fresh: whether results in it are replaced.
+        behind_proxy: whether each study is also run behind a splitting proxy.
+        seed: of all studies.
+    """
+
+    candidate: Candidate
+    chosen: Collection[str]
+    quick: bool
+    engine: Engine
+    workers: int | None = None
+    keep: Path | None = None
+    fresh: bool = False
+    behind_proxy: bool = False
+    seed: int = 1
+
+
+def candidate(what: str) -> Candidate:
+    """Return a congestion control by its name, or by its C file, which is compiled.
+
+    Raises:
+        InputError: there is no such congestion control.
+    """
+    if "/" in what or what.endswith(".c"):
+        path = Path(what)
+        found, warnings = algorithm_of(path)
+        content = read_bounded(path, TEXT_BYTES, "a congestion control")
+        digest = hashlib.sha256(content).hexdigest()
+        return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
+    known = {one.name: one for one in algorithms()}
+    if what not in known:
+        raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
+    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn)
+
+
+def study_of(criterion: Criterion) -> StudyFile:
+    """Return the study of a criterion."""
+    return find_study(str(evaluations() / f"{criterion.study}.toml"))
+
+
+def references(criterion: Criterion) -> list[str]:
+    """Return the congestion controls that the study of a criterion runs in any case, to compare with."""
+    return list(study_of(criterion).content["vary"][key_of(criterion)])
+
+
+def key_of(criterion: Criterion) -> str:
+    """Return the key that puts a congestion control into the study of a criterion."""
+    return next(key for key in CANDIDATES if key in study_of(criterion).content["vary"])
+
+
+def experiments_of(order: Order, criterion: Criterion) -> list[str]:
+    """Return the setting that leaves out of a study what only scalable congestion controls are run in."""
+    if not criterion.scalable or order.candidate.scalable:
+        return []
+    names = [one["name"] for one in study_of(criterion).content["experiments"] if one["name"] != criterion.scalable]
+    return [f"experiments={','.join(names)}"]
