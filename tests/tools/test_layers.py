@@ -28,6 +28,7 @@ ROOMS = (
     "evaluation",
     "attack",
     "fitness",
+    "standing",
     "fitting",
     "importing",
     "groups",

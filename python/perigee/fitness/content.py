@@ -65,7 +65,7 @@ def _figure(found: Marked) -> dict[str, Any]:
         "threshold": found.mark.rule.words,
         "owner": found.mark.rule.owner or OURS,
         "bound": None if found.bound is None else _number(found.bound),
-        "verdict": found.verdict,
+        "verdict": str(found.verdict),
         "margin": _number(found.margin),
         "score": _number(found.score),
         "relative": {name: _number(value) for name, value in found.relative.items()},

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perigee.fitness.cells import ROUNDS
 from perigee.fitness.marks import REFERENCES, Marked, marked
 from perigee.fitness.references import Kept, key_of
 from perigee.fitness.trying import Trying
@@ -20,7 +21,8 @@ class Harm:
         marked: the figure of the small study, of all rounds.
         length_s: its length.
         sentence: what it shows.
-        study: the study as text: the candidate and the reference that sets the threshold, one run of each.
+        study: the study as text: the candidate and the references that set the threshold, one run of each where that
+            shows it.
     """
 
     marked: Marked
@@ -56,9 +58,11 @@ def first_harm(file: str, found: Sequence[Marked], kept: Kept, trying: Trying) -
             shown, length = short, length_s
             break
     sentence = _sentence(shown)
-    # All rounds fail, the first one too.
-    references = shown.mark.rule.references or REFERENCES[1:2]
-    study = cell.study([file, *references], length_s=length, name=f"harm-{cell.name}", title=sentence, rounds=1)
+    rule, beside = shown.mark.rule, {name: kept[name][key_of(cell.name, length)] for name in REFERENCES}
+    first_of = [beside[name][shown.mark.name][0] for name in rule.references]
+    rounds = 1 if rule.times_of(shown.values[0], rule.bound(first_of)) > 1 else ROUNDS
+    algorithms = [file, *(rule.references or REFERENCES[1:2])]
+    study = cell.study(algorithms, length_s=length, name=f"harm-{cell.name}", title=sentence, rounds=rounds)
     return Harm(shown, length, sentence, study)
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
 
+from perigee.evaluation.deciding import Outcome, distance
 from perigee.evaluation.rules import Verdict
 from perigee.fitness.cells import Cell, Mark
-from perigee.fitness.trying import Figures, means
+from perigee.fitness.trying import Figures
 
 REFERENCES = ("reno", "cubic", "bbr")
 MOST = 4.0
 """Largest score, and the smallest with a minus: 16 times as good as the references' median."""
-UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Marked:
         mark: what was measured.
         values: one per round.
         bound: the threshold in this cell; none: it has none.
-        verdict: `pass` if no round is beyond the threshold, the rule's if all are, else `undecided`.
+        verdict: the rule's if the interval over the rounds is beyond the threshold, `pass` if it is within, else
+            `undecided`.
         margin: 0 to 1: 0.5 at the threshold, more within it.
         score: how many times the figure is as good as the references' median, as a binary logarithm within `MOST`.
         relative: how many times the figure is as good as that of each reference.
@@ -38,7 +39,7 @@ class Marked:
     mark: Mark
     values: Sequence[float]
     bound: float | None
-    verdict: str
+    verdict: Verdict
     margin: float
     score: float
     relative: Mapping[str, float]
@@ -46,7 +47,7 @@ class Marked:
     @property
     def fails(self) -> bool:
         """Whether it is harm to others."""
-        return self.verdict == Verdict.FAIL
+        return self.verdict is Verdict.FAIL
 
 
 def marked(cell: Cell, figures: Figures, references: Mapping[str, Figures]) -> list[Marked]:
@@ -57,9 +58,8 @@ def marked(cell: Cell, figures: Figures, references: Mapping[str, Figures]) -> l
         figures: the candidate's.
         references: those of `REFERENCES` in the same cell.
     """
-    beside = {name: means(found) for name, found in references.items()}
     return [
-        _marked(cell, mark, figures[mark.name], {name: beside[name][mark.name] for name in REFERENCES})
+        _marked(cell, mark, figures[mark.name], {name: references[name][mark.name] for name in REFERENCES})
         for mark in cell.marks
     ]
 
@@ -86,20 +86,22 @@ def as_good(mark: Mark, value: float, reference: float) -> float:
     return (better + mark.floor) / (worse + mark.floor)
 
 
-def _marked(cell: Cell, mark: Mark, values: Sequence[float], beside: Mapping[str, float]) -> Marked:
+def _marked(cell: Cell, mark: Mark, values: Sequence[float], rounds: Mapping[str, Sequence[float]]) -> Marked:
     rule, mean = mark.rule, fmean(values)
+    beside = {name: fmean(found) for name, found in rounds.items()}
     of_rule = [beside[name] for name in rule.references]
-    beyond = [rule.times_beyond(value, of_rule) > 1 for value in values]
-    verdict = (rule.missed if all(beyond) else Verdict.PASS) if all(beyond) or not any(beyond) else UNDECIDED
+    found = distance(rule, dict(enumerate(values)), [dict(enumerate(rounds[name])) for name in rule.references])
+    outcome = found.outcome if found else Outcome.OPEN
+    verdicts = {Outcome.BEYOND: rule.missed, Outcome.OPEN: Verdict.UNDECIDED, Outcome.WITHIN: Verdict.PASS}
     # A figure of 0 where some is asked for is infinitely far beyond: 0.
-    margin = 1 / (1 + rule.times_beyond(mean, of_rule))
+    margin = 1 / (1 + rule.times_of(mean, rule.bound(of_rule)))
     middle = as_good(mark, mean, median(beside.values()))
     return Marked(
         cell,
         mark,
         values,
         rule.bound(of_rule),
-        str(verdict),
+        verdicts[outcome],
         margin,
         min(max(math.log2(middle), -MOST), MOST),
         {name: as_good(mark, mean, reference) for name, reference in beside.items()},

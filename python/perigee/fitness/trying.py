@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -117,17 +117,3 @@ class Trying:
 
 def _tables(streams: Mapping[str, bytes]) -> Tables:
     return {name: checked_frame(name, streams[name]) if name in streams else empty_table(name) for name in NAMES}
-
-
-def means(figures: Figures) -> dict[str, float]:
-    """Return the mean of each figure over the rounds.
-
-    Examples:
-        >>> means({"goodput": (1.0, 3.0)})
-        {'goodput': 2.0}
-    """
-    return {name: _mean(values) for name, values in figures.items()}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
