@@ -16,8 +16,6 @@ from perigee.console import error_console, result, say
 if TYPE_CHECKING:
     from perigee.engines.run.crew import Watch
 
-FOLDER = Path("standing")
-
 
 def standing(
     only: Annotated[
@@ -31,7 +29,7 @@ def standing(
     whole: Annotated[bool, typer.Option("--whole", help="Whole studies, which take hours per algorithm.")] = False,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the table, and of what is kept.")
-    ] = FOLDER,
+    ] = Path("standing"),
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
 ) -> None:
@@ -52,7 +50,7 @@ def standing(
     from perigee.evaluation.running import choose as criteria
     from perigee.files import write_atomically
     from perigee.standing.markdown import annex
-    from perigee.standing.running import Standing, choose, measure
+    from perigee.standing.running import FILE, Standing, choose, measure
 
     asked = Standing(
         choose(only or ()), out, choice.engine("sim", say), not whole, jobs, fresh, criteria(criterion or ())
@@ -62,9 +60,7 @@ def standing(
         return progress.bar(error_console, title)
 
     found = measure(asked, bar, say)
-    for name, text in (
-        ("standing.json", json.dumps(found, indent=1, ensure_ascii=False)),
-        ("standing.md", annex(found)),
-    ):
+    tables = {FILE: json.dumps(found, indent=1, ensure_ascii=False), "standing.md": annex(found)}
+    for name, text in tables.items():
         write_atomically(out / name, text.encode())
         result(str(out / name))

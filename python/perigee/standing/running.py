@@ -34,6 +34,9 @@ from perigee.version import __version__
 FORMAT = 1
 """Version of the JSON."""
 COMMAND = "perigee cc standing"
+FOLDER, FILE = "standing", "standing.json"
+BESIDE = "BESIDE"
+"""Stands for the congestion control to compare with in the text of a study."""
 IN_KERNEL = "p_standing"
 """Name under which an algorithm is in the kernel for the moment in which that is tried."""
 
@@ -126,8 +129,23 @@ def measure(
     }
 
 
+def kept_in(folder: Path) -> dict[str, Any] | None:
+    """Return the standing that `perigee cc standing` has written to a working folder; none: there is none.
+
+    Raises:
+        InputError: the file is damaged, or of another version.
+    """
+    path = folder / FOLDER / FILE
+    if not path.is_file():
+        return None
+    found = _read(path)
+    if found is None or found.get("format") != FORMAT:
+        raise InputError(f"{path}: is not what this version of perigee writes; make it again by {COMMAND}")
+    return found
+
+
 def live_study(criterion: Criterion) -> str | None:
-    """Return a study that shows a criterion, with `CANDIDATE` for the congestion control, beside CUBIC.
+    """Return a study that shows a criterion, with `CANDIDATE` and `BESIDE` for the two congestion controls in it.
 
     It is the evaluation's own; where that needs a file beside it, the score's cell. None: nothing measures it.
     """
@@ -136,10 +154,10 @@ def live_study(criterion: Criterion) -> str | None:
     file = study_of(criterion)
     if ".csv" in file.text:
         cell = next((one for one in CELLS if one.criterion == criterion.id), None)
-        return cell.study([CANDIDATE, "cubic"]) if cell else None
+        return cell.study([CANDIDATE, BESIDE]) if cell else None
     key = key_of(criterion)
     return "".join(
-        f'"{key}" = ["{CANDIDATE}", "cubic"]\n' if line.startswith(f'"{key}" = ') else line
+        f'"{key}" = ["{CANDIDATE}", "{BESIDE}"]\n' if line.startswith(f'"{key}" = ') else line
         for line in file.text.splitlines(keepends=True)
     )
 
@@ -224,4 +242,5 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _command(standing: Standing) -> str:
     only = "" if set(standing.names) == {one.name for one in algorithms()} else " --only ".join(["", *standing.names])
-    return f"{COMMAND}{'' if standing.quick else ' --whole'}{only}"
+    criteria = "".join(f" --criterion {one}" for one in standing.chosen)
+    return f"{COMMAND}{'' if standing.quick else ' --whole'}{only}{criteria}"
