@@ -125,6 +125,28 @@ def test_a_twin_of_the_reference_has_no_finding_whatever_the_links_are(tmp_path:
             assert not one.is_one
 
 
+@pytest.mark.parametrize("standard", ["reno", "cubic"])
+def test_a_standard_has_no_finding_and_what_it_shares_stands_apart(standard: str) -> None:
+    found = findings(standard, "loss", 24)
+    assert not any(one.is_one for one in found)
+    for one in found:
+        assert one.result
+        assert one.result.excess(one.goal) <= 0
+        assert one.shared is None or standard in one.shared.like(one.goal)
+
+
+def test_what_another_standard_does_as_badly_is_shared_and_no_finding() -> None:
+    good, bad = Figures(9.0, 0.9, 0.1, 0.01, 0, 0), Figures(3.46, 0.346, 0.1, 0.01, 0, 0)
+    goal = GOALS["utilisation"]
+    result = Result(Trial(10, 600, 375, 40), (bad,), {"reno": (bad,), "cubic": (good,)})
+    one = Finding(candidate("bbr"), goal, result, result, trials=1, rounds=1, shared=result)
+    assert not one.is_one
+    assert one.shared_words() == "bbr uses 34.6 % of its share of the path, as reno; cubic 90.0 %"
+    assert one.content()["shared"]["with"] == ["reno"]
+    shown = page(Order(one.candidate, ["utilisation"]), [one], Path()).replace("\u00a0", " ")
+    assert "Shared with a standard" in shown
+
+
 def test_code_that_crashes_is_a_finding_with_its_callback(tmp_path: Path) -> None:
     twin = tmp_path / "crashes.c"
     crash = "volatile u32 above = tcp_sk(sk)->snd_cwnd > 30; tcp_sk(sk)->snd_cwnd += 1 / (1 - above);"
@@ -161,7 +183,7 @@ def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(
 def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text((PLANTED / "cliff_at_610_ms.c").read_text())
-    search = ("cc", "attack", "mine.c", "--trials", 8, "--goal", "utilisation")
+    search = ("cc", "attack", "mine.c", "--trials", 16, "--goal", "utilisation", "--where", "geo")
     done = perigee(*search, "--json", "found.json", "--out", "found", "--jobs", 2)
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "found.json").read_text())
@@ -189,10 +211,10 @@ def test_the_page_shows_what_its_columns_say_and_the_study_has_a_short_title(tmp
     shown = page(Order(one.candidate, ["utilisation"], references=["reno"]), [one], tmp_path)
     said = title.replace("bbr", "BBR").replace("reno", "Reno")
     assert f"In 1 of 1 searches BBR is worse than Reno; most of all, {said}." in shown.replace("\u00a0", " ")
-    worse = replace(result, references={**result.references, "cubic": (own,)})
+    worse = replace(result, references={**result.references, "cubic": (other,)})
     both = Order(one.candidate, ["utilisation"], references=["reno", "cubic"])
     shown = page(both, [replace(one, result=worse)], tmp_path).replace("\u00a0", " ")
-    assert shown.count("worse than the better of Reno and Cubic") == 2
+    assert shown.count("worse than both Reno and Cubic") == 2
     assert re.search(r'"col">Used of its share \(%\)</th>', shown)
     assert ">34.60<" in shown
     assert ">0.65<" not in shown

@@ -48,10 +48,21 @@ class Result:
     fault: str = ""
 
     def excess(self, goal: Goal) -> float:
-        """Return by how much the candidate is worse than the best reference, in the mean over rounds."""
+        """Return by how much the candidate is worse than the worst reference, in the mean over rounds."""
+        if self.fault:
+            return float("inf")
+        return self.mean(goal) - max(self.mean(goal, name) for name in self.references)
+
+    def lag(self, goal: Goal) -> float:
+        """Return by how much the candidate is worse than the best reference, which the others may be, too."""
         if self.fault:
             return float("inf")
         return self.mean(goal) - min(self.mean(goal, name) for name in self.references)
+
+    def like(self, goal: Goal) -> list[str]:
+        """Return the references that do as badly, within half of what is a finding."""
+        bad = self.mean(goal) - goal.least / 2
+        return [name for name in self.references if self.mean(goal, name) >= bad]
 
     def mean(self, goal: Goal, reference: str | None = None) -> float:
         """Return the mean badness over rounds, of a reference or of the candidate."""
@@ -60,6 +71,10 @@ class Result:
     def best(self, goal: Goal) -> str:
         """Return the name of the reference that does best."""
         return min(self.references, key=lambda name: self.mean(goal, name))
+
+    def worst(self, goal: Goal) -> str:
+        """Return the name of the reference that does worst, against which a finding counts."""
+        return max(self.references, key=lambda name: self.mean(goal, name))
 
 
 class Bench:
@@ -79,7 +94,9 @@ class Bench:
         self, candidate: str, references: Sequence[str], workers: int, limits: CodeLimits = DEFAULT_LIMITS
     ) -> None:
         self.trials = 0
-        self._algorithms = (candidate, *references)
+        self._references = tuple(references)
+        # A candidate that is a reference runs once.
+        self._algorithms = tuple(dict.fromkeys([candidate, *references]))
         self._limits = limits
         self._kept: dict[tuple[Trial, int], Result] = {}
         self._libraries = self._plan(study(Trial(10, 100, 100, 1), self._algorithms)).compiled()
@@ -145,8 +162,8 @@ class Bench:
                     raise
                 return Result(trial, (), {}, _said(lost))
             found[index % count].append(figures_of(trial, tables, index))
-        candidate, *references = (tuple(figures) for figures in found)
-        return Result(trial, candidate, dict(zip(self._algorithms[1:], references, strict=True)))
+        figures = {name: tuple(each) for name, each in zip(self._algorithms, found, strict=True)}
+        return Result(trial, figures[self._algorithms[0]], {name: figures[name] for name in self._references})
 
     def _native(self, text: str) -> Callable[[int], dict[str, pl.DataFrame]]:
         plan = self._plan(text)

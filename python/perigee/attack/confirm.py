@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Replays a finding on the emulator: the candidate and the best reference, on this machine's own TCP, in real time."""
+"""Replays a finding on the emulator: the candidate and the worst reference, on this machine's own TCP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Confirmation:
 
     Attributes:
         candidate: the candidate's figures.
-        reference: name of the best reference of the simulation.
+        reference: name of the reference that does worst in the simulation.
         other: its figures.
     """
 
@@ -54,7 +54,7 @@ def confirm(finding: Finding, progress: Callable[[float], None] = lambda _share:
         RunError: a run failed.
     """
     assert finding.result is not None, "a finding has a result"  # noqa: S101 - the caller's promise
-    reference = finding.result.best(finding.goal)
+    reference = finding.result.worst(finding.goal)
     trial = finding.result.trial
     emulator = _emulator(trial, [finding.candidate.value, reference])
     emulator.prepare()

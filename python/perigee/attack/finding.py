@@ -32,6 +32,7 @@ class Finding:
         edges: where it is at least half as bad; none: that is not known.
         is_plain: whether the search was among plain trials.
         is_whole: false if the search was interrupted.
+        shared: the trial in which it is worst beside the best reference, where another is as bad; none: there is none.
     """
 
     candidate: Candidate
@@ -44,10 +45,11 @@ class Finding:
     edges: Edges | None = None
     is_plain: bool = False
     is_whole: bool = True
+    shared: Result | None = None
 
     @property
     def is_one(self) -> bool:
-        """True if the candidate is worse than the references by as much as the goal asks for."""
+        """True if the candidate is worse than each of the references by as much as the goal asks for."""
         return self.result is not None and self.result.excess(self.goal) >= self.goal.least
 
     @property
@@ -62,7 +64,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """A sentence on the candidate's result, the best reference's result, and where."""
+        """A sentence on the candidate's result, that of the worse reference, and where."""
         if self.result is None:
             return f"{self.candidate.name}: nothing was tried."
         if self.result.fault:
@@ -70,13 +72,22 @@ class Finding:
         return f"{self.short()}: {self.result.trial.words}."
 
     def short(self, called: Callable[[str], str] = str) -> str:
-        """Return the candidate's result and that of the best reference; `called` gives names of algorithms."""
+        """Return the candidate's result and that of the worse reference; `called` gives names of algorithms."""
         assert self.result is not None, "a finding has a result"  # noqa: S101 - asked where `is_one`
         if self.result.fault:
             return f"{called(self.candidate.name)} fails"
-        best = self.result.best(self.goal)
-        own, other = self.goal.words(self.result.mean(self.goal)), self.goal.said(self.result.mean(self.goal, best))
-        return f"{called(self.candidate.name)} {own}, {called(best)} {other}"
+        worst = self.result.worst(self.goal)
+        own, other = self.goal.words(self.result.mean(self.goal)), self.goal.said(self.result.mean(self.goal, worst))
+        return f"{called(self.candidate.name)} {own}, {called(worst)} {other}"
+
+    def shared_words(self, called: Callable[[str], str] = str) -> str:
+        """Return what it has in common with a standard, and where; empty if there is nothing."""
+        if self.shared is None:
+            return ""
+        best, likes = self.shared.best(self.goal), self.shared.like(self.goal)
+        own = self.goal.words(self.shared.mean(self.goal))
+        other = self.goal.said(self.shared.mean(self.goal, best))
+        return f"{called(self.candidate.name)} {own}, as {' and '.join(map(called, likes))}; {called(best)} {other}"
 
     def study(self, folder: Path) -> str:
         """Return its study, for a file in a folder; empty if nothing was tried."""
@@ -98,6 +109,12 @@ class Finding:
             "found": self.is_one,
             "trials": self.trials,
         }
+        if self.shared is not None:
+            found["shared"] = {
+                "sentence": f"{self.shared_words()}: {self.shared.trial.words}.",
+                "with": self.shared.like(self.goal),
+                "trial": asdict(self.shared.trial),
+            }
         if self.result is None:
             return found
         found |= {"sentence": self.sentence, "study": self.file, "trial": asdict(self.result.trial)}

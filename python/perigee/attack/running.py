@@ -15,7 +15,7 @@ from perigee.attack.bench import Bench
 from perigee.attack.edges import edges
 from perigee.attack.figures import GOALS, Goal
 from perigee.attack.finding import Finding
-from perigee.attack.search import Archive, Budget, again, search
+from perigee.attack.search import Archive, Budget, again, search, shared_with
 from perigee.attack.shrink import shrink
 from perigee.attack.space import WHERE, Space
 from perigee.cc.catalog import algorithms
@@ -26,7 +26,7 @@ from perigee.interrupts import held_back
 from perigee.names import suggestion
 
 REFERENCES = ("reno", "cubic")
-"""The congestion controls that every candidate is compared with, itself left out."""
+"""The congestion controls that every candidate is compared with: standards, each of which may do badly."""
 ROUNDS = 3
 PLAIN_SHARE = 0.25
 """The part of a goal's budget for plain trials."""
@@ -65,11 +65,11 @@ def chosen(goals: Sequence[str], where: str, references: Sequence[str], candidat
     """Return names of goals and references, checked, each once; none: all goals, and `REFERENCES`.
 
     Raises:
-        InputError: there is no such goal, place or congestion control, or the candidate is its own reference.
+        InputError: there is no such goal, place or congestion control, or the candidate is named as its reference.
 
     Examples:
         >>> chosen(["loss", "loss"], "geo", [], "cubic")
-        (['loss'], ['reno'])
+        (['loss'], ['reno', 'cubic'])
     """
     for goal in goals:
         if goal not in GOALS:
@@ -84,8 +84,7 @@ def chosen(goals: Sequence[str], where: str, references: Sequence[str], candidat
             )
         if name == candidate:
             raise InputError(f"--reference {name}: that is the candidate itself; name another one")
-    compared = references or [name for name in REFERENCES if name != candidate]
-    return list(dict.fromkeys(goals or GOALS)), list(dict.fromkeys(compared))
+    return list(dict.fromkeys(goals or GOALS)), list(dict.fromkeys(references or REFERENCES))
 
 
 def attack(
@@ -161,7 +160,7 @@ def _searched(
 ) -> Finding:
     first, known = bench.trials, len(archive.results)
     trials = None if order.trials is None else max(round(order.trials * _part(space.is_plain)), 1)
-    best = before = near = where = None
+    best = before = near = where = shared = None
     rounds = 1
     is_whole = True
     try:
@@ -171,6 +170,7 @@ def _searched(
         until = Budget(until=ends[1])
         best = before = again(bench, goal, archive, known, ROUNDS, lambda: until.is_over)
         rounds = ROUNDS
+        shared = shared_with(bench, goal, archive, known, ROUNDS)
         if before is not None and before.excess(goal) >= goal.least:
             best = shrink(bench, goal, before, ROUNDS, lambda: until.is_over)
             if not (best.fault or until.is_over):
@@ -181,4 +181,4 @@ def _searched(
         if best is None and len(archive.results) > known:
             best = before = archive.results[archive.worst(goal, 1, known)[0]]
     tried = bench.trials - first
-    return Finding(order.candidate, goal, best, before, tried, rounds, near, where, space.is_plain, is_whole)
+    return Finding(order.candidate, goal, best, before, tried, rounds, near, where, space.is_plain, is_whole, shared)

@@ -194,3 +194,16 @@ def again(
             break
         found += bench.measure(trials[begin : begin + AT_ONCE], rounds)
     return max(found, key=lambda result: result.excess(goal), default=None)
+
+
+def shared_with(bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int) -> Result | None:
+    """Return the trial from place `first` on in which the candidate is worst beside the best reference, but as another.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it.
+    """
+    trials = [one for one in archive.results[first:] if one.lag(goal) >= goal.least and one.excess(goal) < goal.least]
+    if not trials:
+        return None
+    (found,) = bench.measure([max(trials, key=lambda one: one.lag(goal)).trial], rounds)
+    return found if found.lag(goal) >= goal.least and found.excess(goal) < goal.least and found.like(goal) else None

@@ -90,12 +90,12 @@ def attack(
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
 ) -> None:
-    """Search for the link and traffic where a congestion control does worst, compared with Reno and CUBIC.
+    """Search for the link and traffic where a congestion control is worse than both Reno and CUBIC.
 
     Simulates thousands of short trials: rates, round trips, queues and their management, losses, changes of rate and
     delay, outages, competing flows, objects and pauses of the application. What it finds is shrunk: complications
     that it does not need are dropped, and numbers rounded. Each finding becomes a study of at most ten lines, which
-    `perigee run` carries out. Ctrl-C keeps what was found.
+    `perigee run` carries out. What it does as badly as one of the two is listed apart. Ctrl-C keeps what was found.
 
     [bold]Examples[/bold]
 
@@ -131,6 +131,8 @@ def attack(
         if one.is_one:
             write_atomically(folder / one.file, one.study(folder).encode())
         say(f"{one.name}: {one.sentence if one.is_one else 'nothing found'}")
+        if one.shared:
+            say(f"{one.name}, shared with a standard: {one.shared_words()}")
 
     def write() -> None:
         write_atomically(folder / PAGE, page(order, findings, folder, replayed, why).encode())

@@ -170,7 +170,8 @@ def check(
     Compiles it for the simulator and for the kernel, and feeds it random sequences of up to 400 events:
     acknowledgements, losses, timeouts, idle times. None may leave a window of zero packets, of one packet without a
     timeout, or of over 2^31 packets. An algorithm that owns its window (cong_control) may go down to one. A failure is
-    printed with its line and a minimized sequence of events. The events run in another process, so that
+    printed with its line and a minimized sequence of events. A minute of an application that sends 20 kB at a time
+    shows whether a window that is not used stays within bounds (RFC 7661). The events run in another process, so that
     crashes, divisions by zero and endless loops are found too. Floating point, which the kernel does not have, is
     reported with its line.
 
@@ -201,6 +202,21 @@ def check(
         )
     if wrong:
         raise RunError(wrong)
+    if sequence is None:
+        _check_unused(file, cc_stall, cc_memory)
+
+
+def _check_unused(file: Path, stall: str, memory: str) -> None:
+    """Say how far a window grows that is not used; refuse one that grows without end."""
+    from perigee.engines import choice
+    from perigee.evaluation.limited import IN_FLIGHT
+    from perigee.evaluation.unused import LARGEST, unused_window
+
+    window = unused_window(file, choice.engine("sim", say, limits=options.code_limits(stall, memory)))
+    said = f"while an application has {IN_FLIGHT} packets in flight, the window grows to {window}"
+    if window > LARGEST:
+        raise RunError(f"{file}: {said}; let it grow where tcp_is_cwnd_limited() only (RFC 7661)")
+    result(f"ok: {said}")
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from perigee.engines.run.crew import Watch
     from perigee.evaluation.judging import Finding
+
+
+LEAST_HORIZON_S = 120.0
 
 
 def evaluate(
@@ -69,6 +73,13 @@ def evaluate(
             help="Also repeat the three worst cells on the emulator, with this machine's own TCP; as root.",
         ),
     ] = False,
+    horizon: Annotated[
+        str | None,
+        typer.Option("--horizon", metavar="TIME", help="Also a few long runs of this length, such as 15min."),
+    ] = None,
+    scavenger: Annotated[
+        bool, typer.Option("--scavenger", help="It is meant to yield to all others: judge that, not its own share.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, max=999_999_999, help="Seed of all studies.")] = 1,
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
@@ -100,9 +111,12 @@ def evaluate(
 
     if fresh and keep is None:
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
+    horizon_s = options.seconds("--horizon", horizon, LEAST_HORIZON_S) if horizon else 0.0
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
     candidate = studies.candidate(what)
+    if scavenger:
+        candidate = replace(candidate, scavenger=True)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
     if confirm and (why := obstacle([candidate.value])):
@@ -117,7 +131,7 @@ def evaluate(
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
-    order = studies.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy, seed)
+    order = studies.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy, seed, horizon_s)
     findings = running.evaluate(order, bar, say)
     repeated = repeat(order, findings, bar, say) if confirm else []
     target = out or Path(f"evaluation-{candidate.name}.html")

@@ -33,6 +33,8 @@ class Measure:
         compares: the key whose values one figure compares, so that runs over all of them belong to one cell; `OTHER`:
             it compares with the run in which both flows are of the other's kind.
         experiment: the experiment of the study that it is about, without which there is no figure; empty: all.
+        own: whether it is about what the candidate itself gets, which a scavenger gives up on purpose.
+        scavenger: whether it is judged of scavengers only.
         without_ecn: whether it compares with runs without ECN, which a congestion control that needs it does not have.
     """
 
@@ -42,6 +44,8 @@ class Measure:
     rule: Rule | None = None
     compares: str = ""
     experiment: str = ""
+    own: bool = False
+    scavenger: bool = False
     without_ecn: bool = False
 
 
@@ -50,7 +54,7 @@ class Criterion:
     """One criterion.
 
     Attributes:
-        id: section of RFC 9743.
+        id: section of RFC 9743, or a word for what it has no section for.
         title: its subject.
         level: how strongly the RFC asks for it.
         asks: what it asks.

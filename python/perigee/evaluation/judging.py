@@ -21,6 +21,7 @@ from perigee.statistics.estimates import mean_interval
 
 ORDER = (Verdict.FAIL, Verdict.DOCUMENT, Verdict.UNDECIDED, Verdict.PASS)
 """The first of these that a measure has is the verdict on its criterion."""
+ONLY_PRINTED = "It is measured and not judged: a scavenger is meant to yield what is asked for here."
 NEEDS_ECN = "It is not measured of a congestion control that needs ECN and does not run without it."
 
 
@@ -165,19 +166,21 @@ class Evidence:
         criterion: the criterion, which has a study.
         subject: the name of the congestion control that is judged.
         scalable: whether it needs ECN, so that it has no runs without.
+        scavenger: whether it is meant to yield, so that what it gets itself is printed only.
     """
 
-    def __init__(self, criterion: Criterion, subject: str, *, scalable: bool = False) -> None:
+    def __init__(self, criterion: Criterion, subject: str, *, scalable: bool = False, scavenger: bool = False) -> None:
         self._criterion = criterion
         self._subject = subject
         self._scalable = scalable
+        self._scavenger = scavenger
         self._figures: dict[Measure, list[pl.DataFrame]] = {}
 
     def add(self, tables: Tables) -> None:
         """Take the figures of tables."""
         made = set(tables.runs["experiment"])
         for measure in self._criterion.measures:
-            if measure.experiment and measure.experiment not in made:
+            if (measure.experiment and measure.experiment not in made) or (measure.scavenger and not self._scavenger):
                 continue
             found = self._figures.setdefault(measure, [])
             if not self._lacks(measure):
@@ -189,20 +192,26 @@ class Evidence:
             [
                 Judged(measure, self._subject, [], NEEDS_ECN)
                 if self._lacks(measure)
-                else judge_measure(measure, pl.concat(found), self._subject)
+                else judge_measure(self._asked(measure), pl.concat(found), self._subject)
                 for measure, found in self._figures.items()
             ]
         )
         verdict = worst(one.verdict for one in judged if one.verdict)
-        return Finding(self._criterion, verdict, self._criterion.reason, judged)
+        reason = ONLY_PRINTED if verdict is Verdict.UNKNOWN else self._criterion.reason
+        return Finding(self._criterion, verdict, reason, judged)
 
     def _lacks(self, measure: Measure) -> bool:
         return self._scalable and measure.without_ecn
 
+    def _asked(self, measure: Measure) -> Measure:
+        return replace(measure, rule=None) if self._scavenger and measure.own else measure
 
-def judge(criterion: Criterion, tables: Tables, subject: str, *, scalable: bool = False) -> Finding:
+
+def judge(
+    criterion: Criterion, tables: Tables, subject: str, *, scalable: bool = False, scavenger: bool = False
+) -> Finding:
     """Return the verdict on one congestion control by one criterion, see `Evidence`."""
-    evidence = Evidence(criterion, subject, scalable=scalable)
+    evidence = Evidence(criterion, subject, scalable=scalable, scavenger=scavenger)
     evidence.add(tables)
     return evidence.finding()
 

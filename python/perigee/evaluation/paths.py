@@ -11,8 +11,8 @@ SEGMENT_BITS = 1448 * 8
 """Payload of a full packet with timestamps, bits."""
 INITIAL_WINDOW = 10
 """Segments (RFC 6928)."""
-TIME_LIMIT_S = 1200.0
-"""Time after which the study of 7.5 ends a transfer, s."""
+TIME_LIMIT_S, BESIDE = 1200.0, "beside-cubic"
+"""Time after which the study of 7.5 ends a transfer, s, and its experiment in which another flow was there before."""
 NO_WAIT_MS = 5.0
 """Waits below CoDel's target are none (RFC 8289)."""
 CHANGE_S, AFTER_S = 60.0, 18.0
@@ -96,9 +96,9 @@ def of_that_in_order(tables: Tables) -> pl.DataFrame:
     return figures(found, (pl.col("goodput") / pl.col("in_order")).sum())
 
 
-def sent_again(tables: Tables) -> pl.DataFrame:
+def sent_again(tables: Tables, experiment: str = "") -> pl.DataFrame:
     """Return the share of packets, in %, that were sent again."""
-    return figures(tables.flows(), pl.col("retransmitted_packets").sum() / pl.col("sent_packets").sum() * 100)
+    return figures(tables.flows(experiment), pl.col("retransmitted_packets").sum() / pl.col("sent_packets").sum() * 100)
 
 
 def time_to_fill(tables: Tables) -> pl.DataFrame:
@@ -155,10 +155,12 @@ def ideal_s(size_mb: float, rate_mbps: float, rtt_s: float) -> float:
 
 
 def against_ideal(tables: Tables) -> pl.DataFrame:
-    """Return the time of 100 MB over that of an ideal sender."""
-    flows = _times(tables, 100)
-    ideal = pl.struct("rate", "rtt_ms").map_elements(
-        lambda row: ideal_s(100, row["rate"], row["rtt_ms"] / 1e3), return_dtype=pl.Float64
+    """Return the time of 100 MB over that of an ideal sender, which has half the rate beside another flow."""
+    flows = _times(tables, 100).with_columns(
+        share=pl.when(pl.col("experiment") == BESIDE).then(pl.col("rate") / 2).otherwise(pl.col("rate"))
+    )
+    ideal = pl.struct("share", "rtt_ms").map_elements(
+        lambda row: ideal_s(100, row["share"], row["rtt_ms"] / 1e3), return_dtype=pl.Float64
     )
     return flows.with_columns(value=pl.col("value") / ideal).select(*FIGURES)
 

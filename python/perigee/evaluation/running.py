@@ -19,9 +19,10 @@ from perigee.evaluation.cells import settings_of, slug
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
 from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
+from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
-from perigee.evaluation.studies import Order, experiments_of, key_of, references, study_of
+from perigee.evaluation.studies import Order, experiments_of, key_of, lengths_of, references, study_of
 from perigee.evaluation.tables import Tables
 from perigee.store.results import Results
 
@@ -75,6 +76,8 @@ def evaluate(
         for criterion in CRITERIA:
             if order.chosen and criterion.id not in order.chosen:
                 findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
+            elif criterion.id == HORIZON and not (order.horizon_s or order.chosen):
+                findings.append(not_measured(criterion, criterion.reason))
             elif criterion.follows:
                 findings.append(_following(criterion, findings))
             elif not criterion.study:
@@ -133,9 +136,12 @@ def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
 def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Finding:
     """Run the study of a criterion, then further rounds of the cells that are near their thresholds; judge them."""
     settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
+    lasting = lengths_of(order, criterion)
+    settings += lasting
     if order.candidate.value not in references(criterion):
         settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
-    evidence = Evidence(criterion, subject_of(order, criterion), scalable=order.candidate.scalable)
+    scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
+    evidence = Evidence(criterion, subject_of(order, criterion), scalable=scalable, scavenger=scavenger)
 
     def run(out: Path, settings: list[str], first_round: int = 0, left: int | None = None) -> int:
         """Return the number of runs that were carried out: all, or none where they are more than what is left."""
@@ -151,7 +157,12 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
     while cell := _next_cell(found := evidence.finding()):
         done = _rounds(cell)
         rounds = next(look for look in LOOKS if look > done) - done
-        pinned = [*settings_of(order, criterion, cell), f"seed={order.seed * SEEDS_APART + done}", f"rounds={rounds}"]
+        pinned = [
+            *settings_of(order, criterion, cell),
+            *lasting,
+            f"seed={order.seed * SEEDS_APART + done}",
+            f"rounds={rounds}",
+        ]
         count = run(folder / "further-rounds" / f"{slug(criterion, cell)}-{done}", pinned, done, left)
         if not count:
             break

@@ -11,13 +11,20 @@ ROUND_TRIPS = 30
 """Length of a window in which a flow may be starved, round trips."""
 SHORT_BYTES = 10_000
 """Largest of the short transfers that are measured, B."""
+VEGAS = "other vegas"
+"""Words of cells beside Vegas, which are printed and not judged."""
 RTT_S = 0.1
 """Round trip of the study of 5.2, s."""
 
 
 def starvation_of_others(tables: Tables) -> pl.DataFrame:
     """Return the least share of its fair share that one of the others has, in the mean, in 30 round trips."""
-    return _least_share(tables, "other")
+    return _judged(_least_share(tables, "other"))
+
+
+def starvation_of_vegas(tables: Tables) -> pl.DataFrame:
+    """Return the same of Vegas, which yields to all that fill a queue, and which no standard describes."""
+    return _least_share(tables, "other").filter(pl.col("cell").str.contains(VEGAS))
 
 
 def starvation_of_itself(tables: Tables) -> pl.DataFrame:
@@ -28,13 +35,13 @@ def starvation_of_itself(tables: Tables) -> pl.DataFrame:
 def wait_of_others(tables: Tables) -> pl.DataFrame:
     """Return the mean wait of the others' packets, ms."""
     wait = pl.col("steady_rtt_mean_ms") - RTT_S * 1e3
-    return figures(tables.flows(flow="other"), wait.mean().clip(0))
+    return _judged(figures(tables.flows(flow="other"), wait.mean().clip(0)))
 
 
 def loss_of_others(tables: Tables) -> pl.DataFrame:
     """Return the share of the others' packets, in %, that were sent again in the steady phase."""
     again, sent = pl.col("steady_retransmitted_packets").sum(), pl.col("steady_sent_packets").sum()
-    return figures(tables.flows(flow="other"), again / sent.clip(1) * 100)
+    return _judged(figures(tables.flows(flow="other"), again / sent.clip(1) * 100))
 
 
 def frames_in_time(tables: Tables) -> pl.DataFrame:
@@ -77,6 +84,16 @@ def _of_responses(tables: Tables, column: str, flow: str = "") -> pl.DataFrame:
     if flow:
         small = small.filter(of_flow(flow))
     return figures(small, pl.col(column).max())
+
+
+def goodput_of_others(tables: Tables, experiment: str) -> pl.DataFrame:
+    """Return the goodput of the flows of CUBIC beside the candidate in the steady phase, Mbit/s."""
+    both = pl.concat([tables.flows(experiment, "other"), tables.flows(experiment, "second")])
+    return figures(both, pl.col("steady_goodput_mbps").fill_null(0).sum())
+
+
+def _judged(found: pl.DataFrame) -> pl.DataFrame:
+    return found.filter(~pl.col("cell").str.contains(VEGAS))
 
 
 def _least_share(tables: Tables, flow: str) -> pl.DataFrame:

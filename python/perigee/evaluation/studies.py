@@ -13,6 +13,7 @@ from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.engines.plan.contract import Engine
 from perigee.errors import InputError
 from perigee.evaluation.criterion import Criterion
+from perigee.evaluation.further import HORIZON
 from perigee.evaluation.tables import CANDIDATES
 from perigee.files import TEXT_BYTES, read_bounded
 from perigee.names import suggestion
@@ -20,6 +21,10 @@ from perigee.places import evaluations, find_study
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
+
+
+SCAVENGERS = ("ledbat_pp",)
+"""Algorithms of the catalogue that are meant to yield (RFC 6297)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Candidate:
         sha256: digest of its file; empty where it is built in.
         warnings: what the compiler warned of.
         scalable: whether it needs ECN, so that its packets may carry ECT(1).
+        scavenger: whether it is meant to yield to all others, so that what it gets itself is not judged.
     """
 
     name: str
@@ -41,6 +47,7 @@ class Candidate:
     sha256: str = ""
     warnings: str = ""
     scalable: bool = False
+    scavenger: bool = False
 
     @property
     def label(self) -> str:
@@ -62,6 +69,7 @@ class Order:
         fresh: whether results in it are replaced.
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
+        horizon_s: length of the long runs, s; 0: they are not asked for.
     """
 
     candidate: Candidate
@@ -73,6 +81,7 @@ class Order:
     fresh: bool = False
     behind_proxy: bool = False
     seed: int = 1
+    horizon_s: float = 0.0
 
 
 def candidate(what: str) -> Candidate:
@@ -90,7 +99,7 @@ def candidate(what: str) -> Candidate:
     known = {one.name: one for one in algorithms()}
     if what not in known:
         raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
-    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn)
+    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn, scavenger=what in SCAVENGERS)
 
 
 def study_of(criterion: Criterion) -> StudyFile:
@@ -114,3 +123,8 @@ def experiments_of(order: Order, criterion: Criterion) -> list[str]:
         return []
     names = [one["name"] for one in study_of(criterion).content["experiments"] if one["name"] != criterion.scalable]
     return [f"experiments={','.join(names)}"]
+
+
+def lengths_of(order: Order, criterion: Criterion) -> list[str]:
+    """Return the setting of how long the long runs are."""
+    return [f"flow.duration={order.horizon_s:g} s"] if criterion.id == HORIZON and order.horizon_s else []

@@ -65,7 +65,7 @@ def _report(
     return Report(
         title=f"Where {name} does worst",
         question=(
-            f"On which links, and beside which traffic, does {name} do worse than {_best(order)}? "
+            f"On which links, and beside which traffic, does {name} do worse than {_compared(order)}? "
             f"{order.candidate.title}. Round trips of {least:g} to {most:g} ms."
         ),
         facts=[],
@@ -81,6 +81,11 @@ def _report(
                 for one in found
                 if one.result
             ),
+            *(
+                [Section("shared", "Shared with a standard", _shared(findings))]
+                if any(one.shared for one in findings)
+                else []
+            ),
             *([Section("searches", "All searches", [_searches(findings)])] if findings else []),
         ],
         made=[("Program", f"Perigee {__version__}"), ("Seed of the search", str(order.seed))],
@@ -95,18 +100,16 @@ def _answer(order: Order, findings: Sequence[Finding]) -> str:
     worst = max(found, key=_severity)
     if worst.result and worst.result.fault:
         return worst.sentence
-    return (
-        f"In {len(found)} of {len(findings)} searches {name_of(order.candidate.name)} is worse than {_best(order)}; "
-        f"most of all, {worst.short(name_of)}."
-    )
+    where, name = f"{len(found)} of {len(findings)} searches", name_of(order.candidate.name)
+    return f"In {where} {name} is worse than {_compared(order)}; most of all, {worst.short(name_of)}."
 
 
-def _best(order: Order) -> str:
-    """Return what a search holds the candidate against: the reference that does best in its trial."""
+def _compared(order: Order) -> str:
+    """Return what a finding is worse than: all references."""
     *names, last = map(name_of, order.references)
     if not names:
         return last
-    return f"the {'best' if len(names) > 1 else 'better'} of {', '.join(names)} and {last}"
+    return f"{'each of' if len(names) > 1 else 'both'} {', '.join(names)} and {last}"
 
 
 def _severity(one: Finding) -> float:
@@ -202,6 +205,13 @@ def _searches(findings: Sequence[Finding]) -> Table:
         [_title(one), number(one.trials, 0), one.short(name_of) if one.is_one else _nothing(one)] for one in findings
     ]
     return table("searches", "Searches, and what they found", ["Search", "Trials", "Finding"], rows, words=(2,))
+
+
+def _shared(findings: Sequence[Finding]) -> list[Block]:
+    """Return what the candidate does badly as a standard does, which is no finding."""
+    rows = [[_title(one), one.shared_words(name_of), one.shared.trial.words] for one in findings if one.shared]
+    said = "Here it is worse than one reference, and as bad as another, so that it does no more harm than that does."
+    return [Text(said), table("shared", "No findings", ["Search", "Figures", "Trial"], rows, words=(1, 2))]
 
 
 def _nothing(one: Finding) -> str:
