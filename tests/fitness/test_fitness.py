@@ -34,6 +34,7 @@ FAILS = {
     "cubic_times_four.c": ["5.1.3", "5.2.1", "7.1"],
     "deaf_to_ce.c": ["7.1"],
     "no_timeout.c": ["5.1.1"],
+    "unvalidated.c": ["limited"],
     "delay_shy.c": [],
 }
 """The criteria that each fails; the names with an ending are planted for them."""
@@ -73,6 +74,13 @@ def test_references_and_planted_algorithms_fail_what_they_should() -> None:
     found = scored(*(PLANTED / name if name.endswith(".c") else name for name in FAILS))
     assert {name: one["fails"] for name, one in found.items()} == FAILS
     assert {one["status"] for one in found.values()} == {"scored"}
+
+
+@pytest.mark.usefixtures("kept")
+def test_twins_of_the_standards_fail_nothing() -> None:
+    twins = sorted((PLANTED / "twins").glob("*.c"))
+    assert len(twins) == 5
+    assert [one["fails"] for one in scored(*twins).values()] == [[]] * 5
 
 
 @pytest.mark.usefixtures("kept")

@@ -28,6 +28,10 @@ LATE = (
     'start_jitter = "200 ms" }'
 )
 TRANSFER = '{ name = "candidate", from = "server", to = "client", size = "10 MB", start_jitter = "200 ms" }'
+RESPONSES = (
+    '{ name = "candidate", from = "server", to = "client", kind = "request", request = "100 B", response = "20 kB", '
+    'think = "50 ms", repeat = 100000, start_jitter = "200 ms" }'
+)
 SHORT = (
     '{ name = "other", from = "server", to = "client", kind = "transactions", cc = "cubic", start = "2 s", '
     'duration = "$less s", interval = "100 ms", request = "400 B", responses = ["30 kB"] }'
@@ -63,7 +67,7 @@ class Cell:
 
     Attributes:
         name: its name.
-        criterion: id of the criterion of RFC 9743.
+        criterion: id of the criterion of `perigee cc evaluate`.
         link: keys of its link, as inline TOML.
         flows: the flows, as inline TOML in which `$all`, `$half`, `$third` are times.
         marks: the figures.
@@ -200,5 +204,9 @@ CELLS = (
             Mark("silence", "Longest time in which nothing arrives", "s", figures.longest_silence,
                 Rule("at most 3 s, or 1.25 times CUBIC's", limit=3, of_cubic=1.25), 0.1),
         ), (40.0, 20.0)),
+    Cell("limited-sender", "limited", _link(20, 50, 1), (RESPONSES,),
+        (Mark("unused_window", "Largest window, over what the application has in flight", "", figures.unused_window,
+            Rule("at most 5, or 1.25 times CUBIC's or Reno's", limit=5, of_cubic=1.25, or_reno=True,
+                owner="draft-ietf-ccwg-ratelimited-increase-11: 2; 5: ours"), 0.1),)),
 )  # fmt: skip
 """In the order of RFC 9743, which is the order in which the first harm is named."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perigee.evaluation.limited import IN_FLIGHT
+
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
@@ -85,6 +87,12 @@ def longest_silence(tables: Tables, length_s: float) -> float:
     series = _of(tables["series"], "candidate")
     arrivals = series.filter(series["goodput_mbps"] > 0)["t_s"].to_numpy()
     return float(np.diff(np.array([0.0, *arrivals, length_s])).max())
+
+
+def unused_window(tables: Tables, _length_s: float) -> float:
+    """Return the largest window, over the packets that a response of 20 kB has in flight."""
+    windows = _of(tables["series"], "candidate")["cwnd_packets"].drop_nulls().to_numpy()
+    return float(windows.max()) / IN_FLIGHT
 
 
 def time_of_transfer(tables: Tables, length_s: float) -> float:

@@ -43,7 +43,7 @@ IN_KERNEL = "p_standing"
 
 @dataclass(frozen=True)
 class Standing:
-    """What to measure, and where it is kept.
+    """An order of a standing: the congestion controls, and where it is kept.
 
     Attributes:
         names: congestion controls.
