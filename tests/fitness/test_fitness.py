@@ -24,6 +24,7 @@ from perigee.fitness.content import content
 from perigee.fitness.figures import NAMES
 from perigee.fitness.marks import REFERENCES, as_good
 from perigee.fitness.running import scores
+from perigee.fitness.trying import LIMITS
 
 PLANTED = ROOT / "tests" / "planted_cc"
 PAGE = ROOT / "docs" / "reference" / "score.md"
@@ -39,7 +40,6 @@ FAILS = {
 }
 """The criteria that each fails; the names with an ending are planted for them."""
 LEAST_PER_HOUR = 1000
-LIMITS = CodeLimits(stall_s=1.0, memory_bytes=1 << 30, processor_s=3)
 BROKEN = {
     "loop.c": ("hung", written.FAULTS["loop"], "loop without end"),
     "null.c": ("crashed", written.FAULTS["null"], "SIGSEGV"),
@@ -119,6 +119,16 @@ def test_what_breaks_is_ended_and_reported_with_its_line_and_others_go_on(tmp_pa
     assert (first["target"], first["file"], first["severity"]) == ("simulator", "field.c", "error")
     assert found["field.c"]["place"] == f"field.c:{first['line']}"
     assert f"{len(BROKEN)} of {len(found)} could not be scored" in command.stderr
+
+
+@pytest.mark.usefixtures("kept")
+def test_code_that_sleeps_is_ended_though_it_takes_no_processor_time(tmp_path: Path) -> None:
+    sleeps = "extern int usleep(unsigned); usleep(20000);"
+    (tmp_path / "sleepy.c").write_text(written.text("sleepy", "additive", first=sleeps), encoding="utf-8")
+    limits = CodeLimits(stall_s=30.0, memory_bytes=1 << 30, processor_s=1)
+    found = scored(tmp_path / "sleepy.c", limits=limits)["sleepy.c"]
+    assert found["status"] == "hung"
+    assert "had waited for 10 s in all" in found["error"]
 
 
 def test_a_missing_file_is_refused_before_anything_runs(perigee: Perigee) -> None:

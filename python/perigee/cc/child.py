@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import resource
 import select
@@ -87,6 +88,7 @@ class Child:
 
     def __init__(self, limits: CodeLimits) -> None:
         self._limits = limits
+        self._waited_s = 0.0
         self._note = os.memfd_create("perigee-note")
         os.ftruncate(self._note, native.note_bytes())
         self._said = os.memfd_create("perigee-said")
@@ -145,6 +147,7 @@ class Child:
             raise self._garbled()
         answer = self._head(bytes(self._read(length, still, watch)))
         parts = [self._read(size, still, watch) for size in answer["sizes"]]
+        self._waited_s += still.waited_s
         if "wrong_input" in answer:
             raise InputError(answer["wrong_input"])
         if "failed" in answer:
@@ -183,12 +186,19 @@ class Child:
             if not watch(noted.share):
                 self._process.kill()
                 raise StoppedError
-            if why := still.why((noted.beats, done)):
+            if why := still.why((noted.beats, done)) or self._waits(still):
                 # A call of the system returns when it is asked, and the callback with it: what was noted before counts.
                 fault = self._whereabouts()
                 self._process.kill()
                 raise LostError(why, noted, stalled=True, fault=fault)
         return content
+
+    def _waits(self, still: _Standstill) -> str | None:
+        """Return why a process that waits again and again should be ended; none: it should not."""
+        limit_s = IDLE_FACTOR * (self._limits.processor_s or math.inf)
+        if self._waited_s + still.waited_s <= limit_s:
+            return None
+        return f"had waited for {limit_s:g} s in all; look for what it waits for"
 
     def _whereabouts(self) -> tuple[int, list[int]] | None:
         """Ask a process that makes no progress which instruction it executes; it may not be able to answer."""
@@ -237,13 +247,17 @@ class Child:
 
 
 class _Standstill:
-    """Measures for how long a process has made no progress, in processor time: a busy machine is no standstill."""
+    """Measures for how long a process has made no progress, in processor time: a busy machine is no standstill.
+
+    Attributes:
+        waited_s: for how long it was neither at work nor in want of a processor.
+    """
 
     def __init__(self, pid: int, limit_s: float) -> None:
         self._pid = pid
         self._limit_s = limit_s
         self._progress: tuple[int, int] | None = None
-        self._since_cpu_s = self._idle_s = 0.0
+        self._since_cpu_s = self._idle_s = self.waited_s = 0.0
         self._looked = time.monotonic()
 
     def why(self, progress: tuple[int, int]) -> str | None:
@@ -255,6 +269,7 @@ class _Standstill:
         # nothing either.
         if state != RUNNING:
             self._idle_s += min(now - self._looked, 10 * LOOK_S)
+            self.waited_s += min(now - self._looked, 10 * LOOK_S)
         self._looked = now
         if cpu_s - self._since_cpu_s > self._limit_s:
             took = f"{self._limit_s:g} s of processor time"

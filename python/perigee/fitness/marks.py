@@ -78,6 +78,7 @@ def as_good(mark: Mark, value: float, reference: float) -> float:
     """Return how many times a figure is as good as another one.
 
     Examples:
+        >>> from perigee.fitness.cells import CELLS
         >>> wait = CELLS[1].marks[0]
         >>> as_good(wait, 9.0, 19.0), as_good(wait, 0.0, 0.0)
         (2.0, 1.0)

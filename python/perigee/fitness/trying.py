@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from perigee.cc.child import Child, LostError, StoppedError
+from perigee.cc.child import Child, LostError
 from perigee.cc.fault import Library, line_of, near
 from perigee.cc.limits import CodeLimits
 from perigee.errors import InputError, RunError
@@ -20,8 +19,6 @@ from perigee.store.streams import checked_frame
 
 PATH = "score.toml"
 """Name of a cell's study in errors; it is never a file."""
-WAITING_FACTOR = 10
-"""A candidate that waits, and uses no processor time, has this multiple of its processor time on the clock."""
 LIMITS = CodeLimits(stall_s=2.0, memory_bytes=1 << 30, processor_s=20)
 
 Figures = Mapping[str, tuple[float, ...]]
@@ -63,7 +60,6 @@ class Trying:
     ) -> None:
         self._algorithm = algorithm
         self._libraries = [library] if library else []
-        self._stops = time.monotonic() + WAITING_FACTOR * (limits.processor_s or LIMITS.processor_s or 0)
         self._goes_on = goes_on
         self._child = Child(limits)
 
@@ -96,16 +92,12 @@ class Trying:
                     found[mark.name].append(mark.figure(tables, length_s))
         except LostError as lost:
             raise self._ended(cell, lost) from None
-        except StoppedError:
-            if not self._goes_on():
-                raise
-            raise EndedError("out of time", f"cell {cell.name}: the code waits, and was ended") from None
         except (ValueError, KeyError, InputError, RunError) as error:
             raise EndedError("crashed", f"cell {cell.name}: no figures came back: {error}") from None
         return {name: tuple(values) for name, values in found.items()}
 
     def _watch(self, _share: float) -> bool:
-        return time.monotonic() < self._stops and self._goes_on()
+        return self._goes_on()
 
     def _ended(self, cell: Cell, lost: LostError) -> EndedError:
         place = line_of(lost.fault, self._libraries) or ""
