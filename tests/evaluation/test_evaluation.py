@@ -20,22 +20,22 @@ import polars as pl
 import pytest
 
 from conftest import KERNEL, NARROW, ROOT, Once, Perigee, environment
+from judged_cells import around, judged, table
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.evaluation.cells import settings_of
 from perigee.evaluation.confirm import Repeated, shortened, worst_cells
 from perigee.evaluation.criteria import CRITERIA
-from perigee.evaluation.criterion import Criterion, Measure
-from perigee.evaluation.deciding import LEVEL, Outcome, distance
+from perigee.evaluation.criterion import TCP_ALONE, Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
-from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, Judged, judge, judge_measure, not_measured, together
+from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, judge, judge_measure, not_measured, together
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import NOT_CHOSEN, evaluate
-from perigee.evaluation.studies import Candidate, Order, candidate, experiments_of, key_of, study_of
+from perigee.evaluation.studies import Candidate, Order, candidate, conditions_of, experiments_of, key_of, study_of
 from perigee.evaluation.summary import as_json, key_figure, summarize
-from perigee.evaluation.tables import CANDIDATES, FIGURES, Tables
+from perigee.evaluation.tables import CANDIDATES, Tables
 from perigee.report.pages.evaluation import page, report
 from perigee.store.results import Results
 
@@ -147,6 +147,7 @@ def verdicts(once: Once) -> dict[str, dict[str, Verdict]]:
         ("deaf_to_ce", "7.1"),
         ("constant_rate", "7.2"),
         ("dctcp", "7.1"),
+        ("scalable_on_ect0", "7.1"),
         ("unvalidated", "limited"),
         ("defector", "horizon"),
     ],
@@ -183,7 +184,7 @@ def test_ect1_is_for_those_that_answer_marks_as_scalable_ones_do(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize(("name", "chosen"), [("reno", ["experiments=queues"]), ("dctcp", [])])
+@pytest.mark.parametrize(("name", "chosen"), [("reno", ["experiments=queues,one-queue"]), ("dctcp", [])])
 def test_only_a_congestion_control_that_needs_ecn_is_run_with_ect1(name: str, chosen: list[str]) -> None:
     aqm = next(one for one in CRITERIA if one.scalable)
     order = Order(candidate(name), (), True, Simulator)
@@ -235,90 +236,19 @@ def test_a_study_of_a_criterion_says_what_it_asks_and_has_a_small_size(path: Pat
     assert content["rounds"] >= 3
 
 
-def table(**means: list[float]) -> pl.DataFrame:
-    """One cell, with the values of each congestion control by round."""
-    rows = [("cell", cc, number, value) for cc, values in means.items() for number, value in enumerate(values)]
-    return pl.DataFrame(rows, schema=FIGURES, orient="row")
-
-
-def judged(rule: Rule, **means: list[float]) -> Judged:
-    measure = Measure("Loss", "%", lambda _tables: pl.DataFrame(), rule)
-    return together([judge_measure(measure, table(**means), "mine")])[0]
-
-
-def around(mean: float, spread: float = 0.02, rounds: int = 6) -> list[float]:
-    """Values of rounds about a mean."""
-    return [mean * (1 + spread * (number % 3 - 1)) for number in range(rounds)]
-
-
-def test_a_figure_fails_beyond_both_bounds_only() -> None:
-    rule = Rule("at most 2 %, or twice CUBIC's", limit=2, of_cubic=2)
-    assert judged(rule, mine=around(1.9), cubic=around(0.1)).verdict is Verdict.PASS
-    assert judged(rule, mine=around(5.5), cubic=around(3.0)).verdict is Verdict.PASS
-    assert judged(rule, mine=around(6.5), cubic=around(3.0)).verdict is Verdict.FAIL
-    least = Rule("at least 0.8, or as much as beside CUBIC", limit=0.8, of_cubic=1)
-    assert judged(least, mine=around(0.7), cubic=around(0.6)).verdict is Verdict.PASS
-    assert judged(least, mine=around(0.7), cubic=around(0.9)).verdict is Verdict.FAIL
-
-
-def test_only_an_interval_beyond_the_threshold_fails_and_one_about_it_is_undecided() -> None:
-    rule = Rule("at most 2 %", limit=2)
-    scattered = judged(rule, mine=[1.0, 5.0, 2.0, 4.0, 1.5, 3.0])
-    assert scattered.verdict is Verdict.UNDECIDED
-    assert scattered.worst
-    far = scattered.worst.distance
-    assert far
-    assert far.half_width
-    assert far.mean - far.half_width < 0 < far.mean
-    assert 6 < far.rounds_to_decide < 100
-    found = judged(rule, mine=[4.0, 5.0, 4.5, 4.0, 4.5, 5.0]).cells[0].distance
-    assert found
-    assert found.half_width
-    assert found.outcome is Outcome.BEYOND
-    assert found.mean - found.half_width > 0
-
-
-def test_three_rounds_fail_nothing_but_what_does_not_vary() -> None:
-    rule = Rule("at most 2 %", limit=2)
-    assert judged(rule, mine=[9.0, 9.01, 9.02]).verdict is Verdict.UNDECIDED
-    assert judged(rule, mine=[9.0, 9.0, 9.0]).verdict is Verdict.FAIL
-    assert judged(rule, mine=[9.0]).verdict is Verdict.UNDECIDED
-    assert judged(rule, mine=[1.0, 1.1, 0.9]).verdict is Verdict.PASS
-
-
-def test_a_figure_that_is_missing_is_beyond_and_a_reference_without_one_is_no_bound() -> None:
-    rule = Rule("at most 1.25 times CUBIC's", of_cubic=1.25)
-    nothing = dict.fromkeys(range(6), math.nan)
-    some = dict.fromkeys(range(6), 3.0)
-    assert (found := distance(rule, nothing, [some]))
-    assert found.outcome is Outcome.BEYOND
-    assert (found := distance(rule, some, [nothing]))
-    assert found.outcome is Outcome.WITHIN
-    assert distance(rule, some, []) is None
-
-
-def test_cells_are_corrected_for_their_number() -> None:
-    values = pl.concat([table(mine=around(2.06)).with_columns(cell=pl.lit(f"c{number}")) for number in range(50)])
-    measure = Measure("Loss", "%", lambda _tables: values, Rule("at most 2 %", limit=2))
-    alone, many = (judge_measure(measure, part, "mine") for part in (values.filter(pl.col("cell") == "c0"), values))
-    (first,), (all_of_them,) = together([alone]), together([many])
-    assert first.cells[0].distance
-    assert first.cells[0].distance.p
-    assert first.cells[0].distance.p < LEVEL, "alone it is beyond"
-    assert first.verdict is Verdict.FAIL
-    assert all_of_them.verdict is Verdict.UNDECIDED, "one of fifty is as far by chance"
-
-
-def test_a_figure_of_a_reference_scatters_as_well() -> None:
-    rule = Rule("at least 0.8 times CUBIC's", of_cubic=0.8)
-    by_round = [1.0, 3.0, 5.0, 7.0, 2.0, 4.0]
-    assert judged(rule, mine=[value * 0.95 for value in by_round], cubic=by_round).verdict is Verdict.PASS
-    assert judged(rule, mine=[value * 0.7 for value in by_round], cubic=by_round).verdict is not Verdict.PASS
-    assert judged(rule, mine=list(reversed(by_round)), cubic=by_round).verdict is Verdict.UNDECIDED
-
-
 def test_reno_does_not_meet_a_high_delay_with_losses() -> None:
     assert evaluated("reno", "7.5").verdict is Verdict.DOCUMENT
+
+
+def test_over_quic_what_is_about_tcp_says_so_and_all_else_can_be_run() -> None:
+    order = dataclasses.replace(ORDER, candidate=candidate("reno"), over_quic=True)
+    for criterion in CRITERIA:
+        if criterion.study and not criterion.only_tcp:
+            settings = [*experiments_of(order, criterion), *conditions_of(order, criterion)]
+            assert settings[-1].endswith("transport=quic")
+            assert len(Simulator(study_of(criterion), settings, True).runs)
+    found = evaluate(dataclasses.replace(order, chosen=("5.1.1",)), lambda _: pytest.fail("it runs"), lambda _: None)
+    assert next(one.reason for one in found if one.criterion.id == "5.1.1") == TCP_ALONE
 
 
 def test_a_scavenger_is_not_judged_by_what_it_gets_itself() -> None:
@@ -381,6 +311,9 @@ def test_exit_code_zero_if_nothing_fails_and_kept_results_are_resumed(perigee: P
         (("reno", "--criterion", "9.9"), "RFC 9743 has no such criterion"),
         (("reno", "--criterion", "8"), "it is not measured"),
         (("reno", "--fresh"), "give --keep"),
+        (("reno", "--transport", "sctp"), "use one of tcp, quic"),
+        (("reno", "--transport", "quic", "--confirm"), "leave out --confirm"),
+        (("reno", "--horizon", "5"), "not a time with a unit"),
         (("reno", "--answers", "wrong.toml"), "wrong.toml: the form has no `color`"),
     ],
 )
@@ -565,10 +498,10 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
         "5.1.3 High packet loss: fails",
         "Not met, to be documented: 1",
         "Passed: 27",
-        "Not measured: 1",
+        "Without a verdict: 1",
     ]
     assert shown.short.lines[0] == (
-        "5.1.3 High packet loss: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; 6 rounds, P < 0.001"
+        "5.1.3 High packet loss: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; worst of 2 cells, 6 rounds, P < 0.001"
     )
     (figure,) = shown.plots()
     # The furthest beyond its threshold stands first; of equal ones the first of the RFC.

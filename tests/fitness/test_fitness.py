@@ -200,7 +200,6 @@ def test_the_reference_names_every_key() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.quiet
 @pytest.mark.usefixtures("kept")
 def test_a_core_scores_a_thousand_candidates_an_hour(tmp_path: Path) -> None:
     files = written.write(tmp_path, 200)

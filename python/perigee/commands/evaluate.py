@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 LEAST_HORIZON_S = 120.0
+TRANSPORTS = ("tcp", "quic")
 
 
 def evaluate(
@@ -77,6 +78,12 @@ def evaluate(
         str | None,
         typer.Option("--horizon", metavar="TIME", help="Also a few long runs of this length, such as 15min."),
     ] = None,
+    transport: Annotated[
+        str,
+        typer.Option(
+            "--transport", metavar="NAME", help="Transport of the candidate: tcp, or quic where that is measured."
+        ),
+    ] = "tcp",
     scavenger: Annotated[
         bool, typer.Option("--scavenger", help="It is meant to yield to all others: judge that, not its own share.")
     ] = False,
@@ -111,6 +118,12 @@ def evaluate(
 
     if fresh and keep is None:
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
+    if transport not in TRANSPORTS:
+        raise InputError(f"--transport {transport}: there is no such transport; use one of {', '.join(TRANSPORTS)}")
+    if transport == "quic" and (confirm or behind_proxy):
+        raise InputError(
+            "--transport quic: neither the emulator nor the proxy carries it; leave out --confirm and --behind-proxy"
+        )
     horizon_s = options.seconds("--horizon", horizon, LEAST_HORIZON_S) if horizon else 0.0
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
@@ -131,17 +144,31 @@ def evaluate(
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
-    order = studies.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy, seed, horizon_s)
+    order = studies.Order(
+        candidate,
+        chosen,
+        quick,
+        engine,
+        jobs,
+        keep,
+        fresh,
+        behind_proxy,
+        seed,
+        horizon_s,
+        over_quic=transport == "quic",
+    )
     findings = running.evaluate(order, bar, say)
     repeated = repeat(order, findings, bar, say) if confirm else []
+    shown = page(candidate, findings, said, quick=quick, repeated=repeated, horizon_s=horizon_s)
     target = out or Path(f"evaluation-{candidate.name}.html")
-    write_atomically(target, page(candidate, findings, said, quick=quick, repeated=repeated).encode())
+    write_atomically(target, shown.encode())
     if as_json is not None:
         content = summary.as_json(candidate, findings, quick=quick, repeated=repeated)
         write_atomically(as_json, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     out_console.print(_table(findings))
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
+    say(summary.scope(findings, horizon_s))
     say(summary.summarize(candidate, findings).deploy)
     result(str(target))
     if summary.exit_code(findings):

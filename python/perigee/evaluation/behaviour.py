@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from perigee.evaluation import paths, safety, sharing
-from perigee.evaluation.criterion import HUMAN, OTHER, WAIT, Criterion, Measure
+from perigee.evaluation.criterion import HUMAN, OTHER, OWN_CONNECTIONS, TCP_ALONE, WAIT, Criterion, Measure
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 
 DOCUMENT = Verdict.DOCUMENT
@@ -24,6 +24,7 @@ BEHAVIOUR = (
             Measure("Arriving bytes that had arrived before, at losses of up to 30 %", "%", safety.duplicates,
                 Rule("at most 50 %", limit=50), experiment="loss"),
         ),
+        only_tcp=TCP_ALONE,
     ),
     Criterion("5.1.2", "Bufferbloat", "considered",
         "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
@@ -61,6 +62,7 @@ BEHAVIOUR = (
             Measure("95th percentile of that time", "ms", sharing.short_high, TIMES_OF_CUBIC),
             Measure("Goodput of the long transfer", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
         ),
+        only_tcp=OWN_CONNECTIONS,
     ),
     Criterion("5.2", "Mixed traffic", "must be considered",
         "Harms others no more than they harm each other; starves nobody, and is not starved.", "5.2-mixed",
@@ -110,6 +112,7 @@ BEHAVIOUR = (
             Measure("95th percentile of the candidate's time", "ms", sharing.short_high_of_its_own, TIMES_OF_CUBIC,
                 own=True),
         ),
+        only_tcp=OWN_CONNECTIONS,
     ),
     Criterion("5.3.1", "Principles", "must be explained",
         "Deviations from the principles of RFC 2914 and RFC 7141 are explained.",
@@ -122,5 +125,6 @@ BEHAVIOUR = (
                 Rule("at most 1.25, or 1.25 times CUBIC's", limit=1.25, of_cubic=1.25, missed=DOCUMENT),
                 compares="way"),
         ),
-        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's."),
+        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's.",
+        only_tcp=TCP_ALONE),
 )  # fmt: skip

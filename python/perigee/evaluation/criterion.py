@@ -16,6 +16,9 @@ from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.tables import Tables
 
 OTHER = "other"
+ECN_OF_TCP = "Its study is about ECN as TCP negotiates it."
+OWN_CONNECTIONS = "Its study has short connections, which flows over QUIC here do not open one by one."
+TCP_ALONE = "Its study is about parts of TCP."
 HUMAN = "A reader judges this by the author's text, see below."
 
 WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
@@ -63,6 +66,7 @@ class Criterion:
         reason: why it is not measured, or what is not; empty: nothing is left out.
         follows: criteria whose worst verdict is the one on this; none: it has its own.
         scalable: the experiment of the study that only scalable congestion controls are run in; empty: there is none.
+        only_tcp: why it is not measured over QUIC; empty: it is.
     """
 
     id: str
@@ -74,3 +78,4 @@ class Criterion:
     reason: str = ""
     follows: tuple[str, ...] = ()
     scalable: str = ""
+    only_tcp: str = ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from perigee.evaluation import nodes, paths, safety, sharing
-from perigee.evaluation.criterion import HUMAN, Criterion, Measure
+from perigee.evaluation.criterion import ECN_OF_TCP, HUMAN, TCP_ALONE, Criterion, Measure
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 
 DOCUMENT = Verdict.DOCUMENT
@@ -28,6 +28,7 @@ ENVIRONMENTS = (
                 Rule("at least 0.8, or half of that beside CUBIC or Reno", limit=0.8, of_cubic=0.5, or_reno=True),
                 compares="tunnel", experiment="beside", without_ecn=True),
         ),
+        only_tcp=ECN_OF_TCP,
     ),
     Criterion("6.3", "Wired paths", "base case", "Uses a fixed rate without noise.", "6.3-wired",
         (
@@ -67,7 +68,8 @@ ENVIRONMENTS = (
                 experiment="scalable"),
         ),
         "ECT(1), which only scalable congestion controls may send, is measured of those that need ECN.",
-        scalable="scalable"),
+        scalable="scalable",
+        only_tcp=ECN_OF_TCP),
     Criterion("7.2", "Circuit breakers", "must be considered",
         "Stays inside the envelope of a circuit breaker (RFC 8084).", "7.2-circuit-breaker",
         (
@@ -82,15 +84,16 @@ ENVIRONMENTS = (
                 Rule("at least 0.8, or 0.8 times CUBIC's", limit=0.8, of_cubic=0.8, missed=DOCUMENT)),
         ),
     ),
-    Criterion("7.4", "Constrained devices", "should be evaluated",
+    Criterion("7.4", "Constrained devices", "named, without SHOULD",
         "Works over links of 64 to 250 kbit/s with windows of four packets.", "7.4-constrained",
         (
             Measure("Goodput", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
             Measure("Retransmission timeouts in 5 minutes", "", paths.timeouts,
                 Rule("at most 1, or 1.25 times CUBIC's", limit=1, of_cubic=1.25, missed=DOCUMENT)),
         ),
-        "Timeouts are not told apart by whether they were spurious."),
-    Criterion("7.5", "High delay", "should be evaluated", "Does not presume a low delay; satellites are named.",
+        "Timeouts are not told apart by whether they were spurious.",
+        only_tcp=TCP_ALONE),
+    Criterion("7.5", "High delay", "named, without SHOULD", "Does not presume a low delay; satellites are named.",
         "7.5-high-delay",
         (
             Measure("Time of 100 MB over that of an ideal sender, who shares the rate fairly", "", paths.against_ideal,
@@ -114,8 +117,9 @@ ENVIRONMENTS = (
             Measure("Goodput through a policer", "Mbit/s", partial(paths.utilisation, experiment="policer"),
                 RATES_OF_CUBIC, experiment="policer", own=True),
         ),
-        "No sender can tell a false acknowledgement from a true one: what CUBIC and Reno give as well is no fault."),
-    Criterion("7.7", "Reordering", "should be evaluated", "Robust to packets that arrive late.", "7.7-reordering",
+        "No sender can tell a false acknowledgement from a true one: what CUBIC and Reno give as well is no fault.",
+        only_tcp=TCP_ALONE),
+    Criterion("7.7", "Reordering", "named, without SHOULD", "Robust to packets that arrive late.", "7.7-reordering",
         (
             Measure("Goodput over two paths in turn, of which one is longer, over that over equal ones", "",
                 paths.of_that_in_order,

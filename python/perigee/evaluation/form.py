@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The form for what a reader judges: RFC 9743, 5.3.1 and 8, and the status that is sought."""
+"""The form for what a reader judges: RFC 9743, 5.3.1 and 8, the status that is sought, and what its abstract says."""
 
 from __future__ import annotations
 
@@ -37,7 +37,13 @@ QUESTIONS = (
     Question("packets", "5.3.1", "Does it react to lost packets or to lost bytes, whatever their size (RFC 7141)?"),
     Question("attacks", "8", "How can a receiver or a node on the path make it send too much, or too little?"),
     Question("revealed", "8", "What does its behaviour reveal of hosts, users or traffic?"),
-    Question("status", "4", "Which status is sought, and where is its use not recommended?"),
+    Question("status", "4", "Which status is sought, and which evidence is there from the Internet?"),
+    Question(
+        "abstract",
+        "3",
+        "What do the two statements of its abstract say: is there consensus that it is safe to use, and in which "
+        "environments is it not recommended?",
+    ),
 )
 """All questions of the form, in its order."""
 

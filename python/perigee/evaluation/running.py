@@ -22,7 +22,7 @@ from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
-from perigee.evaluation.studies import Order, experiments_of, key_of, lengths_of, references, study_of
+from perigee.evaluation.studies import Order, conditions_of, experiments_of, key_of, references, study_of
 from perigee.evaluation.tables import Tables
 from perigee.store.results import Results
 
@@ -76,6 +76,8 @@ def evaluate(
         for criterion in CRITERIA:
             if order.chosen and criterion.id not in order.chosen:
                 findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
+            elif order.over_quic and criterion.only_tcp:
+                findings.append(not_measured(criterion, criterion.only_tcp))
             elif criterion.id == HORIZON and not (order.horizon_s or order.chosen):
                 findings.append(not_measured(criterion, criterion.reason))
             elif criterion.follows:
@@ -136,8 +138,8 @@ def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
 def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Finding:
     """Run the study of a criterion, then further rounds of the cells that are near their thresholds; judge them."""
     settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
-    lasting = lengths_of(order, criterion)
-    settings += lasting
+    conditions = conditions_of(order, criterion)
+    settings += conditions
     if order.candidate.value not in references(criterion):
         settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
     scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
@@ -159,7 +161,7 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
         rounds = next(look for look in LOOKS if look > done) - done
         pinned = [
             *settings_of(order, criterion, cell),
-            *lasting,
+            *conditions,
             f"seed={order.seed * SEEDS_APART + done}",
             f"rounds={rounds}",
         ]

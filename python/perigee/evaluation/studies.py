@@ -70,6 +70,7 @@ class Order:
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
         horizon_s: length of the long runs, s; 0: they are not asked for.
+        over_quic: whether the candidate, and what stands in its place, runs over QUIC; flows beside it use TCP.
     """
 
     candidate: Candidate
@@ -82,6 +83,7 @@ class Order:
     behind_proxy: bool = False
     seed: int = 1
     horizon_s: float = 0.0
+    over_quic: bool = False
 
 
 def candidate(what: str) -> Candidate:
@@ -125,6 +127,9 @@ def experiments_of(order: Order, criterion: Criterion) -> list[str]:
     return [f"experiments={','.join(names)}"]
 
 
-def lengths_of(order: Order, criterion: Criterion) -> list[str]:
-    """Return the setting of how long the long runs are."""
-    return [f"flow.duration={order.horizon_s:g} s"] if criterion.id == HORIZON and order.horizon_s else []
+def conditions_of(order: Order, criterion: Criterion) -> list[str]:
+    """Return the settings that hold for all runs of a criterion: how long the long ones are, and the transport."""
+    settings = [f"flow.duration={order.horizon_s:g} s"] if criterion.id == HORIZON and order.horizon_s else []
+    if order.over_quic:
+        settings.append(f"{key_of(criterion).removesuffix('cc')}transport=quic")
+    return settings

@@ -12,10 +12,10 @@ from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.criteria import VERSION
 from perigee.evaluation.deciding import Distance, Outcome
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
-from perigee.evaluation.rules import Verdict
+from perigee.evaluation.rules import CUBIC, RENO, Verdict
 from perigee.evaluation.running import NOT_CHOSEN
 from perigee.evaluation.studies import Candidate
-from perigee.numbers import number, with_spread
+from perigee.numbers import counted, number, with_spread
 
 FORMAT = 2
 """Version of the JSON."""
@@ -50,7 +50,9 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
     if of[Verdict.FAIL]:
         count = len(findings) - len(of[Verdict.UNKNOWN])
-        deploy = f"No. {candidate.name} fails {len(of[Verdict.FAIL])} of {count} criteria: {_listed(of[Verdict.FAIL])}."
+        no = "Not on the Internet: it needs ECN, and networks made for it" if candidate.scalable else "No"
+        failed = of[Verdict.FAIL]
+        deploy = f"{no}. {candidate.name} fails {len(failed)} of {count} criteria: {_listed(failed)}."
     elif any(one.criterion.id.startswith(SAFETY) for one in unknown):
         measured = len(findings) - len(of[Verdict.UNKNOWN])
         deploy = (
@@ -58,9 +60,12 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
         )
     elif any(one.criterion.id.startswith(SAFETY) for one in of[Verdict.UNDECIDED]):
         deploy = f"Undecided: {candidate.name} fails no criterion, and is near a threshold of safety that scatters."
+    elif candidate.name in (CUBIC, RENO) and not candidate.sha256:
+        deploy = f"It is a standard. {candidate.name} fails no criterion that is measured here."
     else:
+        use = "In experiments, as a scavenger" if candidate.scavenger else "In experiments"
         deploy = (
-            f"In experiments. {candidate.name} fails no criterion that is measured here. RFC 9743 asks for evidence "
+            f"{use}. {candidate.name} fails no criterion that is measured here. RFC 9743 asks for evidence "
             "from the Internet before its status can be more than Experimental."
         )
     environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
@@ -83,7 +88,29 @@ def key_figure(found: Finding) -> str:
     own = figure_of(nearest.worst.figures[nearest.subject])
     certainty = certainty_of(nearest.worst)
     said = f"{nearest.measure.title}: {own}{unit}; allowed: {allowed(nearest, nearest.worst)}{unit}"
-    return f"{said}; {certainty}" if certainty else said
+    return f"{said}; worst of {counted(found.tested, 'cell')}, {certainty}" if certainty else said
+
+
+def scope(findings: Sequence[Finding], horizon_s: float = 0.0) -> str:
+    """Return what an evaluation covered: version of the criteria, horizon, cells and rounds."""
+    far = [cell.distance for found in findings for one in found.measures for cell in one.cells if cell.distance]
+    if not far:
+        return f"Criteria, version {VERSION}."
+    fewest, most = (pick(one.rounds for one in far) for pick in (min, max))
+    rounds = f"{fewest} to {most}" if most > fewest else str(most)
+    longest = f"{HORIZON_S} s" if not horizon_s else f"{HORIZON_S} s, the long ones of {horizon_s:g} s"
+    return f"Criteria, version {VERSION}: {len(far)} cells, {rounds} rounds each, runs of up to {longest}."
+
+
+def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
+    """Return in how many cells the candidate's figures are those of a standard, to all digits; empty if in few."""
+    cells = [(one, cell) for found in findings for one in found.measures for cell in one.cells]
+    for name in (CUBIC, RENO):
+        both = [(one, cell) for one, cell in cells if name in cell.figures and one.subject in cell.figures]
+        same = sum(cell.figures[name] == cell.figures[one.subject] for one, cell in both)
+        if name != candidate.value and 2 * same > len(both):
+            return f"As {name} in {same} of {len(both)} cells."
+    return ""
 
 
 def certainty_of(cell: Cell) -> str:

@@ -17,7 +17,7 @@ from perigee.evaluation.judging import Cell as Case
 from perigee.evaluation.judging import Finding, Judged
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.studies import Candidate
-from perigee.evaluation.summary import allowed, figure_of, key_figure, summarize, times
+from perigee.evaluation.summary import alike, allowed, figure_of, key_figure, scope, summarize, times
 from perigee.groups.looks import name_of
 from perigee.numbers import counted
 from perigee.report import html
@@ -34,9 +34,11 @@ MOST_FAILS = 3
 """Fails with a sentence on the first screen."""
 HOW = (
     "RFC 9743 (BCP 133) sets no numbers. Each threshold names its owner; ours is a choice of this tool. A criterion "
-    "fails if the mean of any case is beyond a threshold of safety; “not met, document it” is beyond a threshold that "
-    "the RFC leaves to the judgement of its readers. Reno, CUBIC and BBR run in the same cases with the same seeds. "
-    "± is the 95 % confidence interval of the mean over rounds."
+    "fails if in any case the interval of the figure lies beyond a threshold of safety; “not met, document it” is "
+    "beyond a threshold that the RFC leaves to the judgement of its readers. Near a threshold rounds are added, up "
+    "to 24; what is open then is undecided. P is the probability of a figure as far beyond by chance, corrected for "
+    "all cases of the criterion (Holm); a fail has P below 0.01 and six rounds at least. Reno, CUBIC and BBR run in "
+    "the same cases with the same seeds. ± is the 95 % confidence interval of the mean over rounds."
 )
 BEHIND = (
     "A splitting proxy stands in front of the bottleneck and sends with the candidate, as do its references with "
@@ -55,10 +57,11 @@ def page(
     *,
     quick: bool,
     repeated: Sequence[Repeated] = (),
+    horizon_s: float = 0.0,
 ) -> str:
     """Return the page. The same evaluation gives the same bytes."""
     with styled():
-        return html.render(report(candidate, findings, answers, quick=quick, repeated=repeated))
+        return html.render(report(candidate, findings, answers, quick=quick, repeated=repeated, horizon_s=horizon_s))
 
 
 def report(
@@ -68,6 +71,7 @@ def report(
     *,
     quick: bool,
     repeated: Sequence[Repeated] = (),
+    horizon_s: float = 0.0,
 ) -> Report:
     """Return the content of the page, see `page`."""
     candidate = replace(candidate, name=name_of(candidate.name))
@@ -80,12 +84,20 @@ def report(
         sections.append(Section("documented", f"Not met, to be documented: {len(documented)}", blocks))
     if repeated:
         sections.append(Section("emulated", f"Repeated on Linux {repeated[0].kernel}", _repeated(repeated)))
+    if of[Verdict.UNDECIDED]:
+        undecided = of[Verdict.UNDECIDED]
+        rows = [[_name(one), key_figure(one)] for one in undecided]
+        head = ["Criterion", "Figure nearest to its threshold"]
+        near = table("near", "Criteria with an interval about a threshold", head, rows, words=(1,))
+        blocks = [near, *(block for one in undecided for block in _details(one))]
+        sections.append(Section("undecided", f"Undecided: {len(undecided)}", blocks))
     if of[Verdict.PASS]:
         sections.append(Section("passed", f"Passed: {len(of[Verdict.PASS])}", _passed(of[Verdict.PASS])))
     if of[Verdict.UNKNOWN]:
         rows = [[_name(one), one.reason] for one in of[Verdict.UNKNOWN]]
-        reasons = table("not-measured", "Not measured, and why", ["Criterion", "Reason"], rows, words=(1,))
-        sections.append(Section("not-measured", f"Not measured: {len(rows)}", [reasons]))
+        reasons = table("not-measured", "Without a verdict, and why", ["Criterion", "Reason"], rows, words=(1,))
+        printed = [block for one in of[Verdict.UNKNOWN] for block in _details(one)]
+        sections.append(Section("not-measured", f"Without a verdict: {len(rows)}", [reasons, *printed]))
     rows = [[f"{one.section} {one.text}", text or "Not answered."] for one, text in answered(answers)]
     form = table("form", "Questions to the author", ["RFC 9743 asks", "Answer"], rows, words=(1,))
     sections += [
@@ -101,7 +113,11 @@ def report(
         sections=sections,
         short=Short(
             answer=said.deploy,
-            lines=[*(f"{_name(one)}: {key_figure(one)}" for one in _furthest(fails)), said.where, said.missing],
+            caveats=[scope(findings, horizon_s)],
+            lines=[
+                *(f"{_name(one)}: {key_figure(one)}" for one in _furthest(fails)),
+                *filter(None, (said.where, said.missing, alike(candidate, findings))),
+            ],
             misses=[
                 Link(_name(one), one.criterion.id if one in fails else "documented") for one in (*fails, *documented)
             ],
@@ -239,7 +255,8 @@ def _details(found: Finding) -> list[Block]:
         return _behind(found)
     head = ["Figure", "Case", *map(name_of, names), "Allowed"]
     rules = [(one.measure.title, one.measure.rule) for one in found.measures if one.measure.rule]
-    notes = [_asks(found), found.reason, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
+    left = (f"{one.measure.title}: {one.reason}" for one in found.measures if one.reason)
+    notes = [_asks(found), found.reason, *left, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
     cases = table(
         f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows, words=(1, len(head) - 1), lead=2,
         folded=True, data=pl.DataFrame(data, infer_schema_length=None), notes=[note for note in notes if note],
