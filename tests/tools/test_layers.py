@@ -27,6 +27,8 @@ ROOMS = (
     "agents",
     "evaluation",
     "attack",
+    "fitness",
+    "standing",
     "fitting",
     "importing",
     "groups",

@@ -19,6 +19,7 @@ import { ReportView } from "./views/report.js";
 import { Result } from "./views/result.js";
 import { Results } from "./views/results.js";
 import { Rows } from "./views/rows.js";
+import { Standing } from "./views/standing.js";
 import { Studies } from "./views/studies.js";
 import { Study } from "./views/study.js";
 import { Lessons, Try } from "./views/tab.js";
@@ -51,6 +52,7 @@ const ROUTES = {
   "links/*": Link,
   "algorithms": Algorithms,
   "algorithms/*": Algorithm,
+  "standing": Standing,
   "machines": Machines,
 };
 
@@ -63,7 +65,7 @@ export const PAGES = [
   { address: "queue", title: "Queue", in: ["served"] },
   { address: "results", title: "Results", also: ["compared"], in: ["served", "beside"] },
   { address: "links", title: "Links", in: ["served", "beside"] },
-  { address: "algorithms", title: "Algorithms", in: ["alone", "served", "beside"] },
+  { address: "algorithms", title: "Algorithms", also: ["standing"], in: ["alone", "served", "beside"] },
   { address: "machines", title: "Machines", in: ["served"] },
 ];
 

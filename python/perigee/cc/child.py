@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -38,6 +40,8 @@ WHERE_S = 1.0
 LOADING_FACTOR = 6
 """Reading a large study takes longer than any callback."""
 DIVIDED = "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
+KILLED_AFTER_S = 1
+"""Between the signal that ends a process for its processor time and the one that nothing survives."""
 SAID_BYTES = 2000
 HEAD_BYTES = 16 << 20
 """The head of an answer is shorter: it names tables, columns and captures."""
@@ -51,16 +55,24 @@ class LostError(Exception):
         noted: what it had noted.
         stalled: it stood still.
         fault: where it was.
+        spent: it had used up its processor time.
     """
 
     def __init__(
-        self, how: str, noted: Noted, *, stalled: bool = False, fault: tuple[int, list[int]] | None = None
+        self,
+        how: str,
+        noted: Noted,
+        *,
+        stalled: bool = False,
+        fault: tuple[int, list[int]] | None = None,
+        spent: bool = False,
     ) -> None:
         super().__init__(how)
         self.how = how
         self.noted = noted
         self.fault = fault or noted.fault
         self.stalled = stalled
+        self.spent = spent
 
 
 class StoppedError(Exception):
@@ -76,6 +88,7 @@ class Child:
 
     def __init__(self, limits: CodeLimits) -> None:
         self._limits = limits
+        self._waited_s = 0.0
         self._note = os.memfd_create("perigee-note")
         os.ftruncate(self._note, native.note_bytes())
         self._said = os.memfd_create("perigee-said")
@@ -95,6 +108,11 @@ class Child:
         finally:
             os.close(asked)
             os.close(answered)
+        if limits.processor_s is not None:
+            # It has no code of an author yet. Beyond the first number comes SIGXCPU, beyond the second SIGKILL.
+            resource.prlimit(
+                self._process.pid, resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + KILLED_AFTER_S)
+            )
 
     def ask(
         self,
@@ -129,6 +147,7 @@ class Child:
             raise self._garbled()
         answer = self._head(bytes(self._read(length, still, watch)))
         parts = [self._read(size, still, watch) for size in answer["sizes"]]
+        self._waited_s += still.waited_s
         if "wrong_input" in answer:
             raise InputError(answer["wrong_input"])
         if "failed" in answer:
@@ -167,12 +186,19 @@ class Child:
             if not watch(noted.share):
                 self._process.kill()
                 raise StoppedError
-            if why := still.why((noted.beats, done)):
+            if why := still.why((noted.beats, done)) or self._waits(still):
                 # A call of the system returns when it is asked, and the callback with it: what was noted before counts.
                 fault = self._whereabouts()
                 self._process.kill()
                 raise LostError(why, noted, stalled=True, fault=fault)
         return content
+
+    def _waits(self, still: _Standstill) -> str | None:
+        """Return why a process that waits again and again should be ended; none: it should not."""
+        limit_s = IDLE_FACTOR * (self._limits.processor_s or math.inf)
+        if self._waited_s + still.waited_s <= limit_s:
+            return None
+        return f"had waited for {limit_s:g} s in all; look for what it waits for"
 
     def _whereabouts(self) -> tuple[int, list[int]] | None:
         """Ask a process that makes no progress which instruction it executes; it may not be able to answer."""
@@ -205,6 +231,9 @@ class Child:
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         how = _how(self._process.returncode)
+        limit_s, spent_s = self._limits.processor_s, usage.ru_utime + usage.ru_stime
+        if limit_s is not None and spent_s >= limit_s:
+            return LostError(f"had used the {limit_s} s of processor time that it may in all", self.noted(), spent=True)
         # The kernel counts in KiB.
         if usage.ru_maxrss * 1024 > self._limits.memory_bytes // 2:
             how += f"; it had used {usage.ru_maxrss >> 10} MiB of the {self._memory()} that it may (--cc-memory)"
@@ -218,13 +247,17 @@ class Child:
 
 
 class _Standstill:
-    """Measures for how long a process has made no progress, in processor time: a busy machine is no standstill."""
+    """Measures for how long a process has made no progress, in processor time: a busy machine is no standstill.
+
+    Attributes:
+        waited_s: for how long it was neither at work nor in want of a processor.
+    """
 
     def __init__(self, pid: int, limit_s: float) -> None:
         self._pid = pid
         self._limit_s = limit_s
         self._progress: tuple[int, int] | None = None
-        self._since_cpu_s = self._idle_s = 0.0
+        self._since_cpu_s = self._idle_s = self.waited_s = 0.0
         self._looked = time.monotonic()
 
     def why(self, progress: tuple[int, int]) -> str | None:
@@ -236,6 +269,7 @@ class _Standstill:
         # nothing either.
         if state != RUNNING:
             self._idle_s += min(now - self._looked, 10 * LOOK_S)
+            self.waited_s += min(now - self._looked, 10 * LOOK_S)
         self._looked = now
         if cpu_s - self._since_cpu_s > self._limit_s:
             took = f"{self._limit_s:g} s of processor time"

@@ -13,10 +13,12 @@ class CodeLimits:
     Attributes:
         stall_s: processor time without progress, s.
         memory_bytes: address space of each process.
+        processor_s: processor time of a process in all, whole seconds, which the kernel ends it after; none: any.
     """
 
     stall_s: float = 10.0
     memory_bytes: int = 4 << 30
+    processor_s: int | None = None
 
 
 DEFAULT_LIMITS = CodeLimits()

@@ -20,6 +20,8 @@ from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.commands import cc_memory, cc_rule, options
 from perigee.commands.application import Application
 from perigee.commands.attack import attack
+from perigee.commands.cc_score import score
+from perigee.commands.cc_standing import standing
 from perigee.commands.cc_top import top
 from perigee.commands.evaluate import evaluate
 from perigee.console import out_console, result, say
@@ -37,6 +39,8 @@ app.add_typer(cc_memory.app, name="memory")
 app.command()(top)
 app.command()(evaluate)
 app.command()(attack)
+app.command()(score)
+app.command()(standing)
 
 
 @app.command("list")

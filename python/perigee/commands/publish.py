@@ -23,10 +23,10 @@ def command(
     """Write the results of a working folder as a static site.
 
     The site is the page of `perigee serve` with data files beside it: results with their findings, reports, tables,
-    figures and captures, graphs over time, tags and notes, studies, links and algorithms; lessons and Try where the
-    simulator is built. It opens from the folder (index.html) or from any web server. Left out are incomplete results,
-    the queue, comparisons, and of results with very many runs the graphs of the last rounds. Results without a report
-    have their tables and graphs.
+    figures and captures, graphs over time, tags and notes, studies, links, algorithms and their standing (`perigee cc
+    standing`); lessons and Try where the simulator is built. It opens from the folder (index.html) or from any web
+    server. Left out are incomplete results, the queue, comparisons, and of results with very many runs the graphs of
+    the last rounds. Results without a report have their tables and graphs.
 
     [bold]Examples[/bold]
 

@@ -27,6 +27,7 @@ from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
 from perigee.laboratory.result_files import archived, report_of, table_of, without_scripts
 from perigee.laboratory.shelf import Shelf
+from perigee.standing.running import kept_in
 from perigee.version import __version__
 
 MARK = ".perigee-site"
@@ -130,7 +131,7 @@ class _Writer:
         (self._folder / MARK).touch()
         self._place("index.html").write_text(page.page("beside"), encoding="utf-8")
         self._data("me", self._me)
-        self._links()
+        self._links(kept_in(place.root))
         done, own = Published(), Studies(place)
         labels = place.private / "labels.sqlite"
         catalogue = Catalogue(place.results, labels if labels.is_file() else Path(":memory:"))
@@ -171,13 +172,16 @@ class _Writer:
                 said = studies.described(own, outlooks, name, own.get(name))
                 self._data(f"studies/{name}", {**said, "given": [], "last": last, "stamp": ""})
 
-    def _links(self) -> None:
+    def _links(self, standing: dict[str, Any] | None) -> None:
         listed = Glances().listed()
         self._data("links", {"orbits": ORBITS, "links": listed})
         for name in (each["name"] for each in listed):
             self._data(f"links/{name}", links.link_of(name))
         algorithms = catalog.algorithms()
-        self._data("algorithms", {"kernel": None, "algorithms": [links.described(one, {}) for one in algorithms]})
+        described = [links.described(one, {}) for one in algorithms]
+        self._data("algorithms", {"kernel": None, "algorithms": described, "standing": standing is not None})
+        if standing is not None:
+            self._data("standing", standing)
         for one in algorithms:
             self._data(f"algorithms/{one.name}", links.algorithm_of(one.name))
 

@@ -382,6 +382,7 @@ ROUTES = (
     Served("GET", "/api/links/{name}", "look", "", links.link),
     Served("GET", "/api/algorithms", "look", "", links.algorithms),
     Served("GET", "/api/algorithms/{name}", "look", "", links.algorithm),
+    Served("GET", "/api/standing", "look", "", links.standing),
     Served("GET", "/api/machines", "look", "", machines.machines),
     Served("POST", "/api/compile", "run", "compiling", compiler.module),
     Served("GET", "/files/results/{name}/report.html", "look", "reading", downloads.report),

@@ -37,8 +37,9 @@ def is_table(name: str) -> bool:
     return name in _schemas()
 
 
+@functools.cache
 def empty_table(name: str) -> pl.DataFrame:
-    """Return a table without rows; one without columns where there is no table of this name.
+    """Return a table without rows, the same each time; one without columns where there is no table of this name.
 
     Examples:
         >>> empty_table("gaps").columns, empty_table("gap").columns

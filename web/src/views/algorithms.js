@@ -49,7 +49,7 @@ export class Algorithms extends View {
 
   async open(place, page) {
     page.title("Algorithms");
-    const { algorithms, kernel: found } = await read(page, "algorithms");
+    const { algorithms, kernel: found, standing = false } = await read(page, "algorithms");
     const boxes = new Map(algorithms.map(({ name }) => [name, element("div", { className: "window" })]));
     const pictures = page.pool ? ` The pictures show the congestion window of one download over ${SPAN_S} s and ${LINK}; the line is the bandwidth-delay product.` : "";
     const cards = algorithms.map(({ name, title, loaded }) => element("li", { className: "card" },
@@ -58,7 +58,8 @@ export class Algorithms extends View {
       element("p", { className: "finding" }, title),
       ...(loaded ? [element("ul", { className: "chips" }, element("li", { className: "chip" }, loaded))] : [])));
     place.replaceChildren(
-      element("div", { className: "head" }, element("h1", {}, "Algorithms"), element("p", {}, `Congestion controls, each one C file for the simulator and the kernel.${pictures}`)),
+      element("div", { className: "head" }, element("h1", {}, "Algorithms"), element("p", {}, `Congestion controls, each one C file for the simulator and the kernel.${pictures}`),
+        ...(standing ? [element("p", {}, element("a", { href: "#/standing" }, "Standing"), " of each by the criteria of RFC 9743.")] : [])),
       element("ul", { className: "cards" }, ...cards),
       element("section", { id: "own" }, element("h2", {}, "Test your algorithm"),
         element("p", {}, "In ", element("a", { href: "#/try" }, "Try"), " an algorithm of your own runs in this tab. With the command line, in the simulator and in the kernel:"),

@@ -13,6 +13,7 @@ from perigee.files import MIB, read_bounded
 from perigee.laboratory.api.visit import Visit
 from perigee.laboratory.link_samples import ORBITS, over_time
 from perigee.places import find_profile, headers, profiles
+from perigee.standing.running import COMMAND, kept_in
 
 if TYPE_CHECKING:
     from perigee._core import Algorithm
@@ -48,12 +49,25 @@ def link_of(name: str) -> dict[str, Any]:
     return {"name": name, **said, "text": found.text, "over_time": over_time(found)}
 
 
-def algorithms(_visit: Visit) -> dict[str, Any]:
-    """List congestion controls, and what is loaded in this machine's kernel."""
+def algorithms(visit: Visit) -> dict[str, Any]:
+    """List congestion controls, what is loaded in this machine's kernel, and whether their standing is known."""
     found = kernel()
     loaded = {one["name"]: "loaded in the kernel" for one in found["loaded"]}
     loaded |= dict.fromkeys(found["others"], "in the kernel")
-    return {"kernel": found, "algorithms": [described(one, loaded) for one in catalog.algorithms()]}
+    known = kept_in(visit.laboratory.place.root) is not None
+    return {"kernel": found, "algorithms": [described(one, loaded) for one in catalog.algorithms()], "standing": known}
+
+
+def standing(visit: Visit) -> dict[str, Any]:
+    """Return the standing of the congestion controls.
+
+    Raises:
+        InputError: nobody has measured it here.
+    """
+    found = kept_in(visit.laboratory.place.root)
+    if found is None:
+        raise InputError(f"there is no standing in this folder; {COMMAND} measures it")
+    return found
 
 
 def algorithm(visit: Visit) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The smallest study that shows the first harm: the shortest of a cell's lengths at which it still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perigee.fitness.cells import ROUNDS
+from perigee.fitness.marks import REFERENCES, Marked, marked
+from perigee.fitness.references import Kept, key_of
+from perigee.fitness.trying import Trying
+from perigee.numbers import number
+
+
+@dataclass(frozen=True)
+class Harm:
+    """A criterion that a candidate fails, shown small.
+
+    Attributes:
+        marked: the figure of the small study, of all rounds.
+        length_s: its length.
+        sentence: what it shows.
+        study: the study as text: the candidate and the references that set the threshold, one run of each where that
+            shows it.
+    """
+
+    marked: Marked
+    length_s: float
+    sentence: str
+    study: str
+
+
+def first_harm(file: str, found: Sequence[Marked], kept: Kept, trying: Trying) -> Harm | None:
+    """Return the first failed criterion as a small study; none: nothing fails.
+
+    Args:
+        file: the candidate, as the study is to name it.
+        found: its figures, in the order of the criteria.
+        kept: the figures of the references.
+        trying: carries cells out.
+
+    Raises:
+        EndedError: the code did not get through a shorter cell.
+        StoppedError: nobody waits for it any more.
+    """
+    first = next((one for one in found if one.fails), None)
+    if first is None:
+        return None
+    cell = first.cell
+    shown, length = first, cell.lengths_s[0]
+    for length_s in reversed(cell.lengths_s[1:]):
+        beside = {name: kept[name][key_of(cell.name, length_s)] for name in REFERENCES}
+        short = next(
+            one for one in marked(cell, trying.figures(cell, length_s), beside) if one.mark.name == first.mark.name
+        )
+        if short.fails:
+            shown, length = short, length_s
+            break
+    sentence = _sentence(shown)
+    rule, beside = shown.mark.rule, {name: kept[name][key_of(cell.name, length)] for name in REFERENCES}
+    first_of = [beside[name][shown.mark.name][0] for name in rule.references]
+    rounds = 1 if rule.times_of(shown.values[0], rule.bound(first_of)) > 1 else ROUNDS
+    algorithms = [file, *(rule.references or REFERENCES[1:2])]
+    study = cell.study(algorithms, length_s=length, name=f"harm-{cell.name}", title=sentence, rounds=rounds)
+    return Harm(shown, length, sentence, study)
+
+
+def _sentence(shown: Marked) -> str:
+    """Say what a figure is, and what is allowed."""
+    unit = f" {shown.mark.unit}" if shown.mark.unit else ""
+    mean = sum(shown.values) / len(shown.values)
+    bound = "nothing" if shown.bound is None else f"{_short(shown.bound)}{unit}"
+    most = "at most" if shown.mark.rule.at_most else "at least"
+    return f"{shown.cell.criterion}: {shown.mark.title}: {_short(mean)}{unit}; allowed: {most} {bound}"
+
+
+def _short(value: float) -> str:
+    return number(value, 0 if abs(value) >= 100 else 2)

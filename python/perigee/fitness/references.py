@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The figures of Reno, CUBIC and BBR in all cells: computed once, and kept for as long as the program is the same."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from perigee.core import native
+from perigee.errors import StorageError
+from perigee.files import write_atomically
+from perigee.fitness.cells import CELLS
+from perigee.fitness.marks import REFERENCES
+from perigee.fitness.trying import Figures, Trying
+
+SOURCES = ("cells.py", "figures.py", "trying.py")
+"""Files of this package on which figures depend, beside the compiled core with its algorithms."""
+DIGITS = 16
+
+Kept = Mapping[str, Mapping[str, Figures]]
+"""Figures by the name of a reference, and by cell and length (`key_of`)."""
+
+
+def key_of(cell: str, length_s: float) -> str:
+    """Return the key of a cell of a length.
+
+    Examples:
+        >>> key_of("wired", 15.0)
+        'wired 15'
+    """
+    return f"{cell} {length_s:g}"
+
+
+@functools.cache
+def digest() -> str:
+    """Return what names this version of cells, figures and simulator; scores of one digest can be compared."""
+    hashed = hashlib.sha256(Path(native.__file__).read_bytes())
+    for name in SOURCES:
+        hashed.update((Path(__file__).parent / name).read_bytes())
+    return hashed.hexdigest()[:DIGITS]
+
+
+def kept_file() -> Path:
+    """Return the file that keeps them: in the user's cache, by the digest."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "perigee" / f"score-{digest()}.json"
+
+
+def references(goes_on: Callable[[], bool] = lambda: True) -> Kept:
+    """Return the figures of all references: kept ones, or computed in about five seconds and kept.
+
+    Raises:
+        StoppedError: nobody waits for them any more.
+    """
+    path = kept_file()
+    if (kept := read(path)) is not None:
+        return kept
+    found = {name: _of(name, goes_on) for name in REFERENCES}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(found).encode())
+    except (OSError, StorageError):
+        # They are computed again the next time.
+        pass
+    return found
+
+
+def _of(name: str, goes_on: Callable[[], bool]) -> dict[str, Figures]:
+    with Trying(name, goes_on=goes_on) as trying:
+        return {
+            key_of(cell.name, length_s): trying.figures(cell, length_s) for cell in CELLS for length_s in cell.lengths_s
+        }
+
+
+def read(path: Path) -> Kept | None:
+    """Return what a file keeps; none: it is not there, or not whole."""
+    try:
+        found = json.loads(path.read_bytes())
+        for name in REFERENCES:
+            for cell in CELLS:
+                for length_s in cell.lengths_s:
+                    figures = found[name][key_of(cell.name, length_s)]
+                    found[name][key_of(cell.name, length_s)] = {
+                        mark.name: tuple(map(float, figures[mark.name])) for mark in cell.marks
+                    }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return {name: found[name] for name in REFERENCES}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Scores files of congestion controls, several at a time; one that fails does not keep the others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perigee.cc.catalog import algorithms
+from perigee.cc.kernel import is_file
+from perigee.cc.limits import CodeLimits
+from perigee.cc.skeleton import SKELETON
+from perigee.core import native
+from perigee.errors import InputError
+from perigee.files import TEXT_BYTES, read_bounded
+from perigee.fitness.cells import CELLS
+from perigee.fitness.harm import Harm, first_harm
+from perigee.fitness.marks import REFERENCES, Marked, marked
+from perigee.fitness.messages import Message, messages_of
+from perigee.fitness.references import Kept, key_of, references
+from perigee.fitness.trying import LIMITS, EndedError, Trying
+from perigee.interrupts import held_back
+from perigee.names import suggestion
+from perigee.places import headers
+
+POLL_S = 0.1
+SCORED, UNCOMPILED = "scored", "does not compile"
+
+
+@dataclass
+class Scored:
+    """A candidate with what is known of it.
+
+    Attributes:
+        file: its file as it was named, or the name of an algorithm.
+        status: `scored`, `does not compile`, `crashed`, `hung` or `out of time`.
+        name: its name; empty where it does not compile.
+        title: what it is.
+        sha256: digest of its file; empty where it is built in.
+        error: what went wrong; empty: nothing.
+        place: `FILE:LINE` of that; empty where it is not known.
+        for_kernel: whether it compiles for the kernel; none: unknown, as without a compiler for it.
+        messages: what the compilers said.
+        found: its figures, up to the cell in which it failed.
+        harm: the first harm, shown small; none: it fails nothing.
+    """
+
+    file: str
+    status: str = SCORED
+    name: str = ""
+    title: str = ""
+    sha256: str = ""
+    error: str = ""
+    place: str = ""
+    for_kernel: bool | None = None
+    messages: Sequence[Message] = ()
+    found: list[Marked] = field(default_factory=list)
+    harm: Harm | None = None
+
+
+def scores(
+    what: Sequence[str],
+    limits: CodeLimits = LIMITS,
+    workers: int | None = None,
+    watch: Callable[[int], None] = lambda _done: None,
+) -> Iterator[Scored]:
+    """Score candidates, and yield each in the order given as soon as it and those before it are done.
+
+    Args:
+        what: C files, or names of algorithms.
+        limits: what each may take.
+        workers: number of candidates at a time; none: one per core.
+        watch: called now and then with the number of candidates that are done.
+
+    Raises:
+        InputError: a file is missing, there is no such algorithm, or this machine has no compiler.
+        KeyboardInterrupt: the user stopped it; processes of candidates are ended.
+    """
+    _check(what)
+    stopped = threading.Event()
+
+    def goes_on() -> bool:
+        return not stopped.is_set()
+
+    with (
+        held_back() as answer_interrupts,
+        ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="score") as pool,
+    ):
+        try:
+            kept = pool.submit(references, goes_on)
+            futures = [pool.submit(_scored, one, kept, limits, goes_on) for one in what]
+            for future in futures:
+                while not wait([future], POLL_S).done:
+                    answer_interrupts()
+                    watch(sum(one.done() for one in futures))
+                yield future.result()
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _check(what: Sequence[str]) -> None:
+    known = {one.name for one in algorithms()}
+    for one in what:
+        if is_file(one):
+            read_bounded(Path(one), TEXT_BYTES, "a congestion control")
+        elif one not in known:
+            raise InputError(f"{one}: there is no such congestion control", suggestion(one, sorted(known)))
+
+
+def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Callable[[], bool]) -> Scored:
+    scored = Scored(what)
+    algorithm, library = what, None
+    if is_file(what):
+        path = Path(what).resolve()
+        algorithm = str(path)
+        scored.sha256 = hashlib.sha256(read_bounded(path, TEXT_BYTES, "a congestion control")).hexdigest()
+        try:
+            checked = native.check_of(algorithm, str(headers()))
+        except InputError as error:
+            _have_compiler()
+            # As the caller named it: what is said of a file does not depend on where it lies.
+            scored.status, scored.error = UNCOMPILED, str(error).replace(algorithm, what)
+            scored.messages = messages_of("simulator", scored.error)
+            scored.place = next((one.place for one in scored.messages if one.severity != "warning"), "")
+            return scored
+        library = checked.library
+        scored.name, scored.title = checked.algorithm.name, checked.algorithm.title
+        scored.for_kernel = None if checked.kernel_unknown else not checked.kernel_error
+        said = {"simulator": checked.warnings, "kernel": checked.kernel_error or ""}
+        scored.messages = [one for target in said for one in messages_of(target, said[target].replace(algorithm, what))]
+    else:
+        scored.name = what
+        scored.title = next(one.title for one in algorithms() if one.name == what)
+        scored.for_kernel = True
+    kept = computed.result()
+    try:
+        with Trying(algorithm, library, limits, goes_on) as trying:
+            for cell in CELLS:
+                beside = {name: kept[name][key_of(cell.name, cell.lengths_s[0])] for name in REFERENCES}
+                scored.found += marked(cell, trying.figures(cell, cell.lengths_s[0]), beside)
+            scored.harm = first_harm(_as_study_names(what), scored.found, kept, trying)
+    except EndedError as ended:
+        scored.status, scored.error, scored.place = ended.status, ended.said, ended.place
+    return scored
+
+
+def _as_study_names(what: str) -> str:
+    """Return a candidate as a study beside the working directory names it.
+
+    Examples:
+        >>> _as_study_names("mycc.c"), _as_study_names("/tmp/mycc.c"), _as_study_names("bbr")
+        ('./mycc.c', '/tmp/mycc.c', 'bbr')
+    """
+    return f"./{what}" if is_file(what) and not what.startswith(("/", "./", "../")) else what
+
+
+def _have_compiler() -> None:
+    """Check that what compiles anywhere does here.
+
+    Raises:
+        InputError: it does not: this machine has no compiler.
+    """
+    native.algorithm_of(str(SKELETON / "mycc.c"), str(headers()))

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee cc score`: scores that repeat, harm that shows in a small study, and candidates that break."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import written
+
+from conftest import ROOT, Once, Perigee
+from perigee.api.study import Study
+from perigee.cc.limits import CodeLimits
+from perigee.fitness import references as kept_module
+from perigee.fitness.cells import CELLS
+from perigee.fitness.content import content
+from perigee.fitness.figures import NAMES
+from perigee.fitness.marks import REFERENCES, as_good
+from perigee.fitness.running import scores
+from perigee.fitness.trying import LIMITS
+
+PLANTED = ROOT / "tests" / "planted_cc"
+PAGE = ROOT / "docs" / "reference" / "score.md"
+FAILS = {
+    "reno": [],
+    "cubic": [],
+    "bbr": ["5.1.3", "5.2.1", "5.2.3", "7.1"],
+    "cubic_times_four.c": ["5.1.3", "5.2.1", "7.1"],
+    "deaf_to_ce.c": ["7.1"],
+    "no_timeout.c": ["5.1.1"],
+    "unvalidated.c": ["limited"],
+    "delay_shy.c": [],
+}
+"""The criteria that each fails; the names with an ending are planted for them."""
+LEAST_PER_HOUR = 1000
+BROKEN = {
+    "loop.c": ("hung", written.FAULTS["loop"], "loop without end"),
+    "null.c": ("crashed", written.FAULTS["null"], "SIGSEGV"),
+    "division.c": ("crashed", written.FAULTS["division"], "divided by zero"),
+    "field.c": ("does not compile", written.FAULTS["unknown field"], "snd_cwmd"),
+    "memory.c": ("crashed", "extern void *malloc(unsigned long); u8 *room = malloc(1UL << 36); room[ack] = 1;", ""),
+    "slow.c": ("out of time", 'for (u32 i = 0; i < 50000; i++) __asm__ volatile("");', "3 s of processor time"),
+}
+"""Files by name: the status that each gets, the statement that breaks it, and what is said."""
+
+
+@pytest.fixture
+def kept(once: Once, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache, with the references in it."""
+
+    def make(out: Path) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(out))
+        kept_module.references()
+
+    folder = once("score-references", make)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+def scored(*what: Path | str, limits: CodeLimits = LIMITS) -> dict[str, dict[str, Any]]:
+    """Return scores by the name of their file."""
+    return {Path(one.file).name: content(one) for one in scores([str(each) for each in what], limits, 2)}
+
+
+@pytest.mark.usefixtures("kept")
+def test_references_and_planted_algorithms_fail_what_they_should() -> None:
+    found = scored(*(PLANTED / name if name.endswith(".c") else name for name in FAILS))
+    assert {name: one["fails"] for name, one in found.items()} == FAILS
+    assert {one["status"] for one in found.values()} == {"scored"}
+
+
+@pytest.mark.usefixtures("kept")
+def test_twins_of_the_standards_fail_nothing() -> None:
+    twins = sorted((PLANTED / "twins").glob("*.c"))
+    assert len(twins) == 5
+    assert [one["fails"] for one in scored(*twins).values()] == [[]] * 5
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_file_has_the_score_of_its_text_wherever_it_lies(tmp_path: Path) -> None:
+    text = written.text("twin", "additive")
+    for folder in ("a", "another folder"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "twin.c").write_text(text, encoding="utf-8")
+    first, again = (next(iter(scored(tmp_path / folder / "twin.c").values())) for folder in ("a", "another folder"))
+    assert {**first, "file": ""} == {**again, "file": ""}
+    # It does what Reno does.
+    assert first["criteria"] == next(iter(scored("reno").values()))["criteria"]
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_breaks_is_ended_and_reported_with_its_line_and_others_go_on(tmp_path: Path, perigee: Perigee) -> None:
+    for name, (_, statement, _) in BROKEN.items():
+        (tmp_path / name).write_text(written.text(name[:-2], "additive", first=statement), encoding="utf-8")
+    (tmp_path / "good.c").write_text(written.text("good", "additive"), encoding="utf-8")
+    command = perigee("cc", "score", *BROKEN, "good.c", "--json", "--limit", "3 s", "--cc-stall", "1 s", "--jobs", "2")
+    assert command.returncode == 1, command.stderr
+    found = {one["file"]: one for one in map(json.loads, command.stdout.splitlines())}
+    assert list(found) == [*BROKEN, "good.c"]
+    assert {name: one["status"] for name, one in found.items()} == {
+        **{name: status for name, (status, _, _) in BROKEN.items()},
+        "good.c": "scored",
+    }
+    for name, (status, statement, said) in BROKEN.items():
+        one = found[name]
+        assert said in one["error"]
+        assert one["score"] is None
+        line = (tmp_path / name).read_text(encoding="utf-8").split(statement)[0].count("\n") + 1
+        if status != "out of time":
+            assert one["place"] == f"{name}:{line}"
+    first = found["field.c"]["messages"][0]
+    assert (first["target"], first["file"], first["severity"]) == ("simulator", "field.c", "error")
+    assert found["field.c"]["place"] == f"field.c:{first['line']}"
+    assert f"{len(BROKEN)} of {len(found)} could not be scored" in command.stderr
+
+
+@pytest.mark.usefixtures("kept")
+def test_code_that_sleeps_is_ended_though_it_takes_no_processor_time(tmp_path: Path) -> None:
+    sleeps = "extern int usleep(unsigned); usleep(20000);"
+    (tmp_path / "sleepy.c").write_text(written.text("sleepy", "additive", first=sleeps), encoding="utf-8")
+    limits = CodeLimits(stall_s=30.0, memory_bytes=1 << 30, processor_s=1)
+    found = scored(tmp_path / "sleepy.c", limits=limits)["sleepy.c"]
+    assert found["status"] == "hung"
+    assert "had waited for 10 s in all" in found["error"]
+
+
+def test_a_missing_file_is_refused_before_anything_runs(perigee: Perigee) -> None:
+    refused = perigee("cc", "score", "cubic", "missing.c", "--json")
+    assert refused.returncode == 2
+    assert "missing.c" in refused.stderr
+    assert refused.stdout == ""
+    assert "cubic" in perigee("cc", "score", "cubik").stderr
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("name", ["cubic_times_four.c", "no_timeout.c", "deaf_to_ce.c"])
+def test_the_study_of_a_harm_shows_it(name: str, tmp_path: Path) -> None:
+    harm = scored(PLANTED / name)[name]["harm"]
+    assert len(harm["study"].splitlines()) <= 10
+    file = tmp_path / "harm.toml"
+    file.write_text(harm["study"], encoding="utf-8")
+    results = Study.load(str(file)).run(out=tmp_path / "out")
+    cell = next(one for one in CELLS if one.name == harm["cell"])
+    mark = next(one for one in cell.marks if one.name == harm["figure"])
+    values = []
+    assert len(results.flows["run"].unique()) == 1 + max(len(mark.rule.references), 1)
+    for run in results.flows["run"].unique().sort():
+        tables = {table: results[table].filter(results[table]["run"] == run) for table in NAMES}
+        values.append(mark.figure(tables, harm["length_s"]))
+    own, *others = values
+    assert mark.rule.times_of(own, mark.rule.bound(others if mark.rule.references else [])) > 1
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_score_is_the_logarithm_of_the_ratio_to_the_median_of_the_references() -> None:
+    found = scored("hybla", *REFERENCES)
+    for criterion, *of_references in zip(*(found[name]["criteria"] for name in ("hybla", *REFERENCES)), strict=True):
+        for number, figure in enumerate(criterion["figures"]):
+            cell = next(one for one in CELLS if one.name == figure["cell"])
+            mark = next(one for one in cell.marks if one.name == figure["name"])
+            means = sorted(one["figures"][number]["mean"] for one in of_references)
+            expected = math.log2(as_good(mark, figure["mean"], means[1]))
+            assert figure["score"] == pytest.approx(min(max(expected, -4), 4), abs=1e-3)
+            assert (figure["margin"] < 0.5) == (figure["verdict"] != "pass") or figure["verdict"] == "undecided"
+
+
+def test_references_are_computed_once_and_again_where_the_file_is_damaged(kept: Path) -> None:
+    file = kept_module.kept_file()
+    assert file.is_relative_to(kept)
+    before = file.stat().st_mtime_ns
+    whole = kept_module.references()
+    assert file.stat().st_mtime_ns == before
+    text = file.read_text(encoding="utf-8")
+    damaged = kept / "perigee" / "damaged.json"
+    damaged.write_text(text[: len(text) // 2], encoding="utf-8")
+    assert kept_module.read(damaged) is None
+    assert kept_module.read(file) == whole
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_reference_names_every_key() -> None:
+    def keys(value: object) -> set[str]:
+        if isinstance(value, dict):
+            own = set() if set(value) == set(REFERENCES) else set(value)
+            return own.union(*map(keys, value.values()))
+        return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+    found = scored("bbr")["bbr"]
+    line, cells = PAGE.read_text(encoding="utf-8").split("## The cells")
+    documented = set(re.findall(r"^\| `([a-z_0-9]+)`", line, re.M))
+    assert keys(found) | {"target", "file", "line", "column", "severity", "text"} == documented
+    assert all(f"`{cell.name}`" in cells for cell in CELLS)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("kept")
+def test_a_core_scores_a_thousand_candidates_an_hour(tmp_path: Path) -> None:
+    files = written.write(tmp_path, 200)
+    before, begun = os.times(), time.monotonic()
+    found = list(scores([str(file) for file in files]))
+    used_s = sum(os.times()[:4]) - sum(before[:4])
+    assert Counter(one.status for one in found)["scored"] > 150
+    rate = 3600 * len(files) / used_s
+    print(f"{rate:.0f} candidates an hour and core; {time.monotonic() - begun:.0f} s")
+    assert rate > LEAST_PER_HOUR
