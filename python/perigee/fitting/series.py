@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from perigee.analysis import logs
 from perigee.errors import InputError
-from perigee.measuring.round_trips import LIMITED
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,7 +43,7 @@ class Pings:
     rtt_ms: Floats
     place: npt.NDArray[np.int64]
     notes: tuple[str, ...]
-    system: str = "perigee ping"
+    system: str = "ping"
     unknown: tuple[str, ...] = ()
 
     @property
@@ -88,22 +87,15 @@ def read_pings(file: Path) -> Pings:
         InputError: it holds no pings, a line is wrong, or none was answered.
     """
     log, pings = logs.pings_of(file)
-    limited: list[bool] = []
-    pairs: list[tuple[float, float]] = []
-    for at, rtt_ms in pings.entries():
-        limited.append(rtt_ms == LIMITED)
-        pairs.append((at, rtt_ms if isinstance(rtt_ms, float | int) else np.nan))
+    pairs = [(at, np.nan if rtt_ms is None else rtt_ms) for at, rtt_ms in pings.entries()]
     unix, rtt = np.array(pairs, float).reshape(-1, 2).T
     if not np.isfinite(rtt).any():
         raise InputError(f"{file}: all of the {len(rtt)} pings were lost; there is no round trip to fit a delay to")
     interval_s = pings.interval_s or _usual(unix)
     place, notes = _places(file, unix, interval_s)
-    if any(limited):
-        notes += (f"{file}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
-    counted = ~np.array(limited, bool)
     notes = (*(f"{file.name}: {note}" for note in log.notes), *notes)
     return Pings(
-        file, interval_s, pings.size or DEFAULT_BYTES, rtt[counted], place[counted], notes, log.system,
+        file, interval_s, pings.size or DEFAULT_BYTES, rtt, place, notes, log.system,
         tuple(_unknown(pings.counts, pings.is_measured and pings.interval_s is not None)),
     )  # fmt: skip
 
