@@ -22,6 +22,7 @@ MOST_ROWS = 2_000_000
 BIN_MS = 0.1
 """Width of the bins of round trips."""
 _NS_PER_MS = 1_000_000
+_YEAR_2000_S = 946_684_800
 _DAY_NS = 86_400 * 10**9
 _SERIES_NS = 10**9
 LONGEST_NS = 60 * _DAY_NS
@@ -126,6 +127,12 @@ class Log:
     error: str | None = None
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+
+    @property
+    def time_zero_s(self) -> float | None:
+        """Time of day of its tables' time zero, s since 1970: of its first ping or its begin; none: not said."""
+        first = None if self.pings is None else next(iter(self.pings.entries()), None)
+        return first[0] if first is not None and first[0] > _YEAR_2000_S else self.began_s
 
 
 def tables(

@@ -10,6 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from perigee.analysis import together
 from perigee.analysis.limited import limited
 from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
@@ -50,6 +51,8 @@ def show(analysis: Analysis) -> None:
     for row in largest.head(MOST_EXPLAINED).iter_rows(named=True):
         if said := limited(analysis, row).sentence:
             out_console.print(f"{row['flow']}: {said}", highlight=False, markup=False)
+    for sentence in together.in_words(analysis.placed):
+        out_console.print(sentence, highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
@@ -64,9 +67,10 @@ def as_json(analysis: Analysis) -> str:
             flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
         files.append(
             {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
+             "began_unix_s": run.began_s, "clock": "none" if run.began_s is None else "time of day",
              "flows": [row | _limits(analysis, row) for row in flows.to_dicts()]}
         )  # fmt: skip
-    return json.dumps({"name": analysis.study, "files": files}, indent=1)
+    return json.dumps({"name": analysis.study, "files": files, "time": together.as_json(analysis.placed)}, indent=1)
 
 
 def _limits(analysis: Analysis, row: dict[str, object]) -> dict[str, object]:
