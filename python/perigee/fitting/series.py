@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ Floats = npt.NDArray[np.float64]
 LEAST_ANSWERS = 200
 """Fewer round trips say nothing about how a delay varies."""
 LOSSES = "losses: the log has answered pings only"
+SAME_INTERVAL = 0.01
+"""Intervals that lines with times tell differ by this share at most where `ping` was told the same one; chosen."""
 DEFAULT_BYTES = 56
 """Size of a ping of which the log does not say it; the default of `ping`."""
 
@@ -132,7 +135,8 @@ def joined(series: Sequence[Pings]) -> Pings:
     """
     first = series[0]
     for other in series[1:]:
-        if (other.interval_s, other.size) != (first.interval_s, first.size):
+        is_as_often = math.isclose(other.interval_s, first.interval_s, rel_tol=SAME_INTERVAL)
+        if not is_as_often or other.size != first.size:
             raise InputError(
                 f"{other.log}: pings of {other.size} bytes each {1000 * other.interval_s:g} ms, those of {first.log} "
                 f"are of {first.size} bytes each {1000 * first.interval_s:g} ms; fit them apart"
