@@ -20,7 +20,7 @@ LEAST_ANSWERS = 200
 """Fewer round trips say nothing about how a delay varies."""
 LOSSES = "losses: the log has answered pings only"
 SAME_INTERVAL = 0.01
-"""Intervals that lines with times tell differ by this share at most where `ping` was told the same one; chosen."""
+"""Intervals that lines with times tell differ by this share at most where `ping` was given the same one; chosen."""
 DEFAULT_BYTES = 56
 """Size of a ping of which the log does not say it; the default of `ping`."""
 
