@@ -368,10 +368,10 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
 
 @contextlib.contextmanager
 def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int | None = None) -> Iterator[int]:
-    """A server of pings and probes in a thread, and its port."""
+    """A server of probes in a thread, and its port."""
     chosen, ready, done = port or free_port(socket.SOCK_DGRAM), threading.Event(), threading.Event()
 
-    def go_on(_answered: int, _clients: int, _older: str | None) -> bool:
+    def go_on() -> bool:
         ready.set()
         return not done.is_set()
 

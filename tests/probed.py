@@ -163,7 +163,7 @@ def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
         pytest.skip("emulated links need network namespaces")
     whole = (
         f"ip link set lo up; {PERIGEE} probe --serve 2>serving & server=$!\n"
-        "for _ in $(seq 300); do grep -q answering serving && break; sleep 0.1; done\n"
+        "for _ in $(seq 300); do grep -q listening serving && break; sleep 0.1; done\n"
         f"{PERIGEE} exec {link} -- sh -c {shlex.quote(script)}; code=$?; kill $server; wait $server; exit $code"
     )
     return subprocess.run(

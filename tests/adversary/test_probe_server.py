@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A ping server answers clients that know its token and ignores everything else, whatever arrives."""
+"""A server of probes answers clients that know its token and ignores everything else, whatever arrives."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_noise_is_not_answered_and_disturbs_nobody(attempts: Attempts) -> None:
 
 def datagram(chance: random.Random) -> bytes:
     """A datagram that resembles one of the protocol, or random bytes."""
-    head = chance.choice((b"", b"PGEE", b"perigee", b"\0\0\0\1"))
+    head = chance.choice((b"", b"PGp3", b"perigee", b"\0\0\0\1"))
     return damaged(head + chance.randbytes(chance.randint(0, 1200)), chance)[:1400]

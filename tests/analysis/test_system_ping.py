@@ -166,4 +166,4 @@ def test_decimal_commas_dates_of_ts_and_a_missing_head_are_read(tmp_path: Path) 
     for date in ("Nov 30 02:23:01 ", "2026-11-30T02:23:01.5+0000 ", "", "1700000000.5 "):
         path.write_text("".join(date + answer(number) for number in (1, 2, 4)))
         found = list(entries_of(path))
-        assert ([rtt for _, rtt in found], found[0][0] > 1e9) == ([600, 600, None, 600], date.startswith("17"))
+        assert ([rtt for _, rtt in found], found[0][0] > 1e9) == ([600, 600, None, 600], date != "")

@@ -47,7 +47,7 @@ def test_report_and_compare_work_on_what_run_made(perigee: Perigee, results: Pat
     assert (tmp_path / "cells.csv").read_text().startswith("group,quantity,unit,other,a,b,difference")
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",), ("ping",), ("probe",), ("fit",)])
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",), ("probe",), ("fit",)])
 def test_help_teaches_with_examples(perigee: Perigee, command: tuple[str, ...]) -> None:
     done = perigee(*command, "--help")
     assert done.returncode == 0

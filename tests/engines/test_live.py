@@ -414,7 +414,7 @@ PING = flow("echo", "server client", kind="ping", interval="1 s", packet="99 B",
             ["live.servers.server=a"],
             "flow `web`: iperf3 has no `web`",
         ),
-        (PING, ["live.servers.server=a"], "flow `echo`: iperf3 has no `ping`, and `perigee ping` measures round trips"),
+        (PING, ["live.servers.server=a"], "flow `echo`: iperf3 has no `ping`, and `ping` measures round trips"),
         (
             '[vary]\n"links.path.rate" = ["1 Mbit/s", "2 Mbit/s"]\n',
             ["live.servers.server=a"],

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from conftest import ROOT, Perigee
+from perigee.errors import InputError
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured
-from perigee.fitting.series import read_pings
+from perigee.fitting.series import joined, read_pings
 
 DATA = ROOT / "tests" / "data" / "logs"
 PINGS = (
@@ -133,3 +134,18 @@ def test_losses_stand_in_the_direction_that_logs_tell_where_they_tell_enough() -
     assert Measured(lost={"down": 9, "up": 1}).part_of_losses("down") == pytest.approx(0.9)
     assert Measured(lost={"down": 4, "up": 0}).part_of_losses("down") == 0.5
     assert Measured().part_of_losses("up") == 0.5
+
+
+def test_logs_of_one_interval_as_two_clocks_tell_it_are_joined_and_of_two_intervals_are_not(tmp_path: Path) -> None:
+    def log(name: str, interval_s: float) -> Path:
+        lines = [
+            f"[{1.7e9 + interval_s * place:.6f}] 64 bytes from 192.0.2.1: icmp_seq={place + 1} ttl=64 time=30.0 ms\n"
+            for place in range(10)
+        ]
+        (tmp_path / name).write_text("PING x (192.0.2.1) 56(84) bytes of data.\n" + "".join(lines))
+        return tmp_path / name
+
+    series = [read_pings(log(name, interval_s)) for name, interval_s in (("a", 0.2), ("b", 0.2003), ("c", 0.21))]
+    assert len(joined(series[:2]).rtt_ms) == 20
+    with pytest.raises(InputError, match=r"c: pings of 56 bytes each 210 ms, those of .*a are of .* 200 ms; fit them"):
+        joined(series)

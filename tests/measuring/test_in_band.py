@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,10 +18,10 @@ import numpy as np
 import pytest
 
 from conftest import Perigee, answering
-from perigee.errors import InputError, InterruptedRunError
+from perigee.errors import InputError, InterruptedRunError, RunError
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.rate import fit_queue, fit_rate
-from perigee.measuring.beside import IDLE_S
+from perigee.measuring.beside import IDLE_S, Pings, sent_and_answered
 from perigee.measuring.in_band import LEVEL, fit_kind, waits
 from perigee.measuring.probe import AROUND, ProbePlan, probe, read_log
 from perigee.measuring.probe_steps import Step
@@ -183,7 +184,17 @@ def test_a_search_goes_on_below_at_and_above_what_the_path_carried() -> None:
 
 def test_over_this_host_pings_go_beside_each_rate_and_nothing_fills_it(perigee: Perigee, tmp_path: Path) -> None:
     with answering(TOKEN, Limits(rate_bps=30_000_000)) as port:
-        to = ["probe", f"127.0.0.1:{port}", "--token", TOKEN.decode(), "--in-band", "--reverse", "--log", "a.jsonl"]
+        to = [
+            "probe",
+            f"127.0.0.1:{port}",
+            "--token",
+            TOKEN.decode(),
+            "--in-band",
+            "--direction",
+            "down",
+            "--log",
+            "a.jsonl",
+        ]
         done = perigee(*to, "--rate", "1 Mbit/s", "--rate", "2 Mbit/s", "--time", "500 ms")
     assert done.returncode == 0, done.stderr
     assert "down: never full" in done.stdout
@@ -202,6 +213,33 @@ def test_over_this_host_pings_go_beside_each_rate_and_nothing_fills_it(perigee: 
     (tmp_path / "a.jsonl").write_text(f"{lines[0]}\n{json.dumps(broken)}\n{lines[2]}\n")
     with pytest.raises(InputError, match=r"a.jsonl:2: .*`pings` is missing or no such value"):
         read_log(tmp_path / "a.jsonl")
+
+
+def test_a_host_that_answers_no_ping_is_named_and_pings_that_end_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perigee.measuring.probe.IDLE_S", 0.5)
+    with answering(TOKEN, Limits()) as port:
+        plan = ProbePlan("127.0.0.1", TOKEN, (1_000_000,), port=port, in_band=True)
+        # A reserved address, to which nothing of this machine is sent.
+        monkeypatch.setattr("perigee.measuring.probe.Pings", lambda _host, longest_s: Pings("240.0.0.1", longest_s))
+        with pytest.raises(RunError, match=r"^240.0.0.1: "):
+            probe(plan)
+        monkeypatch.setattr("perigee.measuring.beside._LINE", re.compile("()()()()nothing"))
+        monkeypatch.setattr("perigee.measuring.probe.Pings", Pings)
+        with pytest.raises(RunError, match=r"127.0.0.1: answers no ping; allow ICMP echo"):
+            probe(plan)
+
+
+def test_pings_have_the_instant_at_which_they_were_sent_late_answers_too() -> None:
+    text = (
+        "PING x (192.0.2.1) 56(84) bytes of data.\n"
+        "[1700000010.600000] no answer yet for icmp_seq=1\n"
+        "[1700000011.000000] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=600 ms\n"
+        "[1700000010.800000] no answer yet for icmp_seq=2\n"
+        "[1700000010.810000] 64 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=10.0 ms\n"
+    )
+    found = sent_and_answered(text, 0.2, -1.7e9)
+    assert [sent for sent, _ in found] == pytest.approx([10.4, 10.6, 10.8])
+    assert [rtt for _, rtt in found] == pytest.approx([600, np.nan, 10], nan_ok=True)
 
 
 def test_it_stops_while_only_pings_are_sent() -> None:
@@ -226,7 +264,7 @@ inside tc qdisc add dev inner parent 1:2 KIND limit {QUEUE} &&
 inside nft add table ip bulk && inside nft add chain ip bulk out '{{ type filter hook output priority 0; }}' &&
 inside nft add rule ip bulk out meta length '>' 1000 meta priority set 1:2 || exit 9
 {PERIGEE} probe --serve 2>serving & server=$!
-for _ in $(seq 300); do grep -q answering serving && break; sleep 0.1; done
+for _ in $(seq 300); do grep -q listening serving && break; sleep 0.1; done
 inside {PERIGEE} probe 10.9.0.1 --in-band --rate '{0.7 * MBPS} Mbit/s' --rate '{1.25 * MBPS} Mbit/s' --time '5 s' \\
   --direction up --log probe.jsonl; code=$?
 kill $server $inner; exit $code

@@ -1,4 +1,4 @@
-//! Rate limits by token buckets: exact ones, and a fixed number of buckets that addresses share by a keyed hash.
+//! Rate limits by token buckets: a fixed number of them, which addresses share by a keyed hash.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -20,20 +20,13 @@ impl Bucket {
         Self { per_s, left: per_s, at: Time::ZERO }
     }
 
-    /// Whether a token is left at `now`.
-    pub(crate) fn has(&mut self, now: Time) -> bool {
+    /// Takes a token, if one is left at `now`.
+    pub(crate) fn take(&mut self, now: Time) -> bool {
         self.left = self.per_s.min(self.left + (now - self.at).as_secs_f64() * self.per_s);
         self.at = self.at.max(now);
-        self.left >= 1.0
-    }
-
-    /// Takes one token from each of the buckets, or none if one of them is empty.
-    pub(crate) fn take<const N: usize>(mut buckets: [&mut Self; N], now: Time) -> bool {
-        let all = buckets.iter_mut().all(|bucket| bucket.has(now));
-        for bucket in buckets.iter_mut().filter(|_| all) {
-            bucket.left -= 1.0;
-        }
-        all
+        let has = self.left >= 1.0;
+        self.left -= f64::from(u8::from(has));
+        has
     }
 }
 
@@ -53,7 +46,7 @@ impl Shared {
     pub(crate) fn take(&mut self, now: Time, from: SocketAddr) -> bool {
         let hash = u64::from_be_bytes(self.key.code(&client(from).octets()));
         let at = hash as usize % self.buckets.len();
-        Bucket::take([&mut self.buckets[at]], now)
+        self.buckets[at].take(now)
     }
 }
 
@@ -76,17 +69,8 @@ mod tests {
     #[test]
     fn a_bucket_gives_as_many_as_a_second_has_at_once_and_then_at_its_rate() {
         let mut bucket = Bucket::new(10);
-        let mut taken = |at_ms: u64| (0..100).filter(|_| Bucket::take([&mut bucket], Time::from_millis(at_ms))).count();
+        let mut taken = |at_ms: u64| (0..100).filter(|_| bucket.take(Time::from_millis(at_ms))).count();
         assert_eq!((taken(5000), taken(5000), taken(5500), taken(65_500)), (10, 0, 5, 10));
-    }
-
-    #[test]
-    fn nothing_is_taken_of_one_where_the_other_is_empty() {
-        let (mut wide, mut narrow) = (Bucket::new(10), Bucket::new(1));
-        let now = Time::from_secs(9);
-        assert!(Bucket::take([&mut wide, &mut narrow], now));
-        assert!(!Bucket::take([&mut wide, &mut narrow], now));
-        assert_eq!((0..100).filter(|_| Bucket::take([&mut wide], now)).count(), 9);
     }
 
     #[test]

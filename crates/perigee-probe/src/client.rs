@@ -1,6 +1,7 @@
 //! The client of one probe: one rate, one direction.
 
 use perigee_units::{Rate, Time};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::code::{Token, CODE};
@@ -58,7 +59,8 @@ pub struct Outcome {
 }
 
 /// Why a probe has no result.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Failure {
     /// The server never answered.
     #[error("no answer came")]

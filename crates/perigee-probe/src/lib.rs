@@ -6,8 +6,6 @@
 mod bucket;
 mod client;
 mod code;
-mod ping;
-mod ping_sessions;
 mod protocol;
 mod receiver;
 mod sender;
@@ -16,7 +14,6 @@ mod socket;
 
 pub use client::{Client, Failure, Outcome, ProbeSpec};
 pub use code::Token;
-pub use ping::{PingReply, Pinger, PING_LEAST, PING_MOST};
 pub use protocol::{Direction, Refusal, Sent, MOST_BYTES};
 pub use receiver::{Block, Receiver, Report};
 pub use sender::ProbeSender;

@@ -1,8 +1,9 @@
 //! Receiver of packets at a constant rate: loss bursts, delay and rate over time, in memory of a fixed size.
 
 use perigee_units::Time;
+use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Reader, Request};
+use crate::protocol::Request;
 
 /// State of the receiver, in memory bounded by the request.
 ///
@@ -23,7 +24,7 @@ pub struct Receiver {
 }
 
 /// The receiver's report on a probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Packets received, each number once.
     pub received: u64,
@@ -53,7 +54,7 @@ pub struct Report {
 }
 
 /// Consecutive packets of a probe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Packets received of the block.
     pub received: u32,
@@ -194,67 +195,15 @@ impl Receiver {
 }
 
 impl Report {
-    /// Encodes the report, all numbers big-endian.
+    /// Encodes the report.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let numbers = [
-            self.received,
-            self.lost,
-            self.duplicates,
-            self.reordered,
-            self.reordered_by,
-            self.first_ns,
-            self.last_ns,
-            self.delay_ns as u64,
-        ];
-        let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-        let mut words = |words: &[u32]| bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
-        words(&[self.per_block, self.runs.len() as u32, self.blocks.len() as u32]);
-        self.runs.iter().for_each(|&(length, count)| words(&[length, count]));
-        for block in &self.blocks {
-            words(&[block.received, block.least_us as u32, block.mean_us as u32, block.most_us as u32]);
-        }
-        words(&self.arrivals);
-        bytes
+        // Only a type that postcard does not know could fail.
+        postcard::to_allocvec(self).unwrap_or_default()
     }
 
     /// Decodes a report of [`Report::to_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut at = Reader(bytes);
-        let mut numbers = [0; 8];
-        for number in &mut numbers {
-            *number = at.u64()?;
-        }
-        let [received, lost, duplicates, reordered, reordered_by, first_ns, last_ns, delay] = numbers;
-        let (per_block, runs, blocks) = (at.u32()?, at.u32()?, at.u32()?);
-        let runs = (0..runs).map(|_| Some((at.u32()?, at.u32()?))).collect::<Option<_>>()?;
-        let block = |at: &mut Reader<'_>| {
-            let mut word = || at.u32();
-            Some(Block {
-                received: word()?,
-                least_us: word()? as i32,
-                mean_us: word()? as i32,
-                most_us: word()? as i32,
-            })
-        };
-        let blocks = (0..blocks).map(|_| block(&mut at)).collect::<Option<_>>()?;
-        let mut arrivals = Vec::new();
-        while let Some(count) = at.u32() {
-            arrivals.push(count);
-        }
-        Some(Self {
-            received,
-            lost,
-            duplicates,
-            reordered,
-            reordered_by,
-            first_ns,
-            last_ns,
-            delay_ns: delay as i64,
-            per_block,
-            runs,
-            blocks,
-            arrivals,
-        })
+        postcard::from_bytes(bytes).ok()
     }
 }
 

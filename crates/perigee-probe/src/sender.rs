@@ -55,7 +55,7 @@ impl ProbeSender {
             self.sent.slipped_ns += late.as_nanos();
         }
         let size = usize::from(self.asked.packet).saturating_sub(usize::from(self.asked.headers)).max(DATA_HEAD);
-        Message::Data { number: self.next, sent_ns: now.as_nanos() }.write(self.session, token, 0, out);
+        Message::Data { number: self.next, sent_ns: now.as_nanos() }.write(self.session, token, DATA_HEAD, out);
         out[DATA_HEAD..size].copy_from_slice(&self.filling[..size - DATA_HEAD]);
         self.next += 1;
         if self.sent.packets == 0 {

@@ -1,4 +1,4 @@
-//! Server side: authentication, limits, sessions of probes and pings.
+//! Server side: authentication, limits, sessions.
 
 use std::collections::VecDeque;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -7,8 +7,6 @@ use perigee_units::{Rate, Time};
 
 use crate::bucket::{client, Shared};
 use crate::code::{Token, CODE};
-use crate::ping::Ping;
-use crate::ping_sessions::PingSessions;
 use crate::protocol::{self, Direction, Message, Refusal, Request, Sent, DATA_HEAD, MOST_BYTES, PART};
 use crate::receiver::{Receiver, MOST_BLOCKS};
 use crate::sender::ProbeSender;
@@ -24,8 +22,6 @@ pub struct Limits {
     pub time: Time,
     /// Concurrent clients, those that fetch their reports included.
     pub clients: usize,
-    /// Pings answered per client and second; all clients together get 16 times as many.
-    pub pings: u32,
 }
 
 impl Default for Limits {
@@ -35,16 +31,15 @@ impl Default for Limits {
             total: Rate::from_bps(400_000_000),
             time: Time::from_secs(900),
             clients: 16,
-            pings: 1000,
         }
     }
 }
 
-/// Server of probes and pings, without socket and clock.
+/// Server of probes, without socket and clock.
 ///
 /// It never sends more to an unverified address than it received from there: each datagram has at most one answer,
-/// which is no larger. Only a client that returned its challenge gets answers to pings, or data; and data only as long
-/// as its keep-alives arrive.
+/// which is no larger. Only a client that returned its challenge gets data, and only as long as its keep-alives
+/// arrive.
 #[derive(Debug)]
 pub struct Server {
     token: Token,
@@ -54,10 +49,8 @@ pub struct Server {
     sessions: Vec<Session>,
     /// Past session names with client and time, kept as long as their challenges are valid, against replay.
     spent: VecDeque<(u64, Ipv6Addr, Time)>,
-    pings: PingSessions,
     /// Limits of answers to unverified addresses.
     strangers: Shared,
-    older: Option<SocketAddr>,
     /// Receiver of the last data packet.
     turn: usize,
 }
@@ -87,11 +80,9 @@ impl Server {
             token,
             strangers: Shared::new(Token::new(&secret), STRANGERS_PER_S),
             own: Token::new(&secret),
-            pings: PingSessions::new(limits.pings),
             limits,
             sessions: Vec::new(),
             spent: VecDeque::new(),
-            older: None,
             turn: 0,
         }
     }
@@ -149,28 +140,12 @@ impl Server {
         }
     }
 
-    /// Pings answered so far.
-    pub fn answered(&self) -> u64 {
-        self.pings.answered()
-    }
-
-    /// Source of the last datagram of an older protocol version; it is not authenticated.
-    pub fn older(&self) -> Option<SocketAddr> {
-        self.older
-    }
-
     /// Clients with a probe or a report in progress.
     pub fn clients(&self) -> usize {
         self.sessions.len()
     }
 
     fn answer(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut [u8]) -> Option<usize> {
-        if let Some(ping) = Ping::read(datagram) {
-            return self.pings.answer(now, from, (ping, datagram), &self.token, out);
-        }
-        if protocol::is_older(datagram) {
-            self.older = Some(from);
-        }
         let (name, message) = protocol::read(datagram, &self.token)?;
         let known = self.sessions.iter().position(|session| session.name == name && session.peer == from);
         let answer = match (message, known) {
@@ -179,13 +154,6 @@ impl Server {
                     return None;
                 }
                 Message::Challenge(self.own.challenge(from, name, slot(now)))
-            }
-            (Message::Open { challenge, first }, _) => {
-                let session = u32::try_from(name).ok().filter(|_| self.has_seen(now, from, name, challenge))?;
-                match self.pings.open(now, from, session, first) {
-                    Ok(pings) => Message::Welcome { pings },
-                    Err(refusal) => Message::Answer(Some(refusal)),
-                }
             }
             (message, Some(at)) => self.sessions[at].answer(now, &message, datagram.len())?,
             (Message::Start(challenge, asked), None) => {

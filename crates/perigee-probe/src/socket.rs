@@ -92,7 +92,7 @@ pub fn probe(
 ///
 /// # Errors
 /// If the socket cannot be polled.
-pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut(&Server) -> bool) -> io::Result<()> {
+pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut() -> bool) -> io::Result<()> {
     let _punctual = Punctual::new();
     let (mut question, mut answer, mut looked) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES], now());
     loop {
@@ -112,7 +112,7 @@ pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut(&Ser
         let time = now();
         if time - looked >= LOOK {
             looked = time;
-            if !go_on(server) {
+            if !go_on() {
                 return Ok(());
             }
         }
@@ -203,7 +203,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut server = Server::new(Token::new(TOKEN), [1; 32], Limits::default());
-                serve(&listening, &mut server, &mut |_| !done.load(Ordering::Relaxed)).unwrap();
+                serve(&listening, &mut server, &mut || !done.load(Ordering::Relaxed)).unwrap();
             });
             let (socket, _) = local();
             socket.connect(address).unwrap();

@@ -4,9 +4,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use perigee_probe::{
-    Client, Direction, Failure, Limits, Outcome, PingReply, Pinger, ProbeSpec, Refusal, Server, Token, MOST_BYTES,
-};
+use perigee_probe::{Client, Direction, Failure, Limits, Outcome, ProbeSpec, Refusal, Server, Token, MOST_BYTES};
 use perigee_units::{Rate, Stream, Time};
 use proptest::prelude::*;
 
@@ -233,98 +231,37 @@ impl Handshake<'_> {
     }
 }
 
-/// A client that sends pings to the server from an address.
-struct Asker {
-    pinger: Pinger,
-    from: SocketAddr,
-}
-
-impl Asker {
-    /// One whose session is open.
-    fn at(server: &mut Server, now: Time, from: &str, session: u32) -> Self {
-        let asker = Self { pinger: Pinger::new(session, Token::new(TOKEN)), from: from.parse().unwrap() };
-        let mut out = [0; 2000];
-        let length = asker.pinger.hello(&mut out);
-        let Some(PingReply::Challenge(challenge)) = asker.say(server, now, &out[..length]) else {
-            panic!("a hello has a challenge")
-        };
-        let length = asker.pinger.open(challenge, 0, &mut out);
-        let welcome = asker.say(server, now, &out[..length]);
-        assert_eq!(welcome, Some(PingReply::Welcome(1000)));
-        asker
-    }
-
-    fn say(&self, server: &mut Server, now: Time, question: &[u8]) -> Option<PingReply> {
-        let mut answer = vec![0; MOST_BYTES];
-        let length = server.receive(now, self.from, question, &mut answer)?;
-        assert!(length <= question.len());
-        self.pinger.read(&answer[..length])
-    }
-
-    fn ping(&self, server: &mut Server, now: Time, number: u32) -> Option<PingReply> {
-        let mut out = [0; 2000];
-        let length = self.pinger.ask(number, 20, &mut out);
-        self.say(server, now, &out[..length])
-    }
-}
-
 #[test]
-fn a_recorded_ping_sent_again_from_any_address_has_no_answer_and_uses_up_nobodys_budget() {
+fn a_recorded_hello_has_few_answers_per_second_and_leaves_those_of_other_addresses() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
+    let (mut question, mut out) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
     let now = Time::from_secs(100);
-    let honest = Asker::at(&mut server, now, "192.0.2.1:4000", 7);
-    let mut recorded = [0; 2000];
-    let length = honest.pinger.ask(0, 20, &mut recorded);
-    assert_eq!(honest.say(&mut server, now, &recorded[..length]), Some(PingReply::Answer(0)));
-    let mut out = vec![0; MOST_BYTES];
-    for from in ["192.0.2.1:4000", "192.0.2.1:4001", "203.0.113.7:4000"] {
-        let from = from.parse().unwrap();
-        for _ in 0..31_000 {
-            assert_eq!(server.receive(now, from, &recorded[..length], &mut out), None);
-        }
-    }
-    for number in 1..1000 {
-        assert_eq!(honest.ping(&mut server, now, number), Some(PingReply::Answer(number)));
-    }
-    assert_eq!(honest.ping(&mut server, now, 1000), Some(PingReply::TooMany(1000)));
-    assert_eq!(server.answered(), 1000);
-}
-
-#[test]
-fn a_recorded_hello_or_end_has_few_answers_per_second_and_leaves_those_of_other_addresses() {
-    let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
-    let (mut question, mut out) = ([0; 2000], vec![0; MOST_BYTES]);
-    let length = Pinger::new(7, Token::new(TOKEN)).hello(&mut question);
-    let now = Time::from_secs(100);
+    let spec = spec(Direction::Up, 1.0, 1);
+    let length = Client::new(now, 7, Token::new(TOKEN), &spec).transmit(now, &mut question).unwrap();
     let victim = "203.0.113.7:4000".parse().unwrap();
     let answers = (0..10_000).filter(|_| server.receive(now, victim, &question[..length], &mut out).is_some());
     assert_eq!(answers.count(), 20);
-    Asker::at(&mut server, now, "192.0.2.1:4000", 7);
+    let mut other = Handshake { server: &mut server, now, from: "192.0.2.1:4000".parse().unwrap() };
+    assert_eq!(other.begin(8, &spec), None);
 }
 
 #[test]
-fn only_an_address_that_receives_answers_can_open_a_session_of_pings() {
+fn only_the_address_that_received_a_challenge_begins_a_probe_with_it_and_soon() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
-    let (now, mut out) = (Time::from_secs(100), [0; 2000]);
-    let asker = Asker { pinger: Pinger::new(7, Token::new(TOKEN)), from: "192.0.2.1:4000".parse().unwrap() };
-    assert_eq!(asker.ping(&mut server, now, 0), None);
-    let length = asker.pinger.hello(&mut out);
-    let Some(PingReply::Challenge(challenge)) = asker.say(&mut server, now, &out[..length]) else { panic!() };
-    let length = asker.pinger.open(challenge, 0, &mut out);
+    let now = Time::from_secs(100);
+    let here: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+    let (mut out, mut answer) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
+    let mut client = Client::new(now, 7, Token::new(TOKEN), &spec(Direction::Down, 1.0, 1));
+    let length = client.transmit(now, &mut out).unwrap();
+    let length = server.receive(now, here, &out[..length], &mut answer).unwrap();
+    client.receive(now, &answer[..length]);
+    let length = client.transmit(now, &mut out).unwrap();
     let elsewhere = "192.0.2.1:4001".parse().unwrap();
-    assert_eq!(server.receive(now, elsewhere, &out[..length], &mut vec![0; MOST_BYTES]), None);
-    assert_eq!(asker.say(&mut server, now + Time::from_secs(30), &out[..length]), None);
-    assert_eq!(asker.say(&mut server, now, &out[..length]), Some(PingReply::Welcome(1000)));
-}
-
-#[test]
-fn a_datagram_of_an_older_version_has_no_answer_and_its_sender_is_reported() {
-    let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
-    let from = "192.0.2.1:4000".parse().unwrap();
-    for datagram in [&b"PGa1................"[..], b"PGp1H..............................................."] {
-        assert_eq!(server.receive(Time::from_secs(1), from, datagram, &mut vec![0; MOST_BYTES]), None);
-        assert_eq!(server.older(), Some(from));
-    }
+    assert_eq!(server.receive(now, elsewhere, &out[..length], &mut answer), None);
+    assert_eq!(server.receive(now + Time::from_secs(30), here, &out[..length], &mut answer), None);
+    assert_eq!(server.clients(), 0);
+    assert!(server.receive(now, here, &out[..length], &mut answer).is_some());
+    assert_eq!(server.clients(), 1);
 }
 
 /// A datagram of an attacker, who has recorded others: one of them as it is, changed or cut, noise, or that of a client with the
@@ -371,12 +308,6 @@ proptest! {
         let here: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let mut honest = Client::new(Time::ZERO, 1, Token::new(TOKEN), &spec(Direction::Down, 100.0, 60));
         let mut recorded: Vec<Vec<u8>> = vec![vec![0; 60]];
-        let asker = Asker::at(&mut server, Time::from_secs(50), "192.0.2.1:4000", 9);
-        for number in 0..20 {
-            let mut out = vec![0; 2000];
-            let length = if number == 0 { asker.pinger.hello(&mut out) } else { asker.pinger.ask(number, 500, &mut out) };
-            recorded.push(out[..length].to_vec());
-        }
         let (mut came, mut went) = ([0u64; 4], [0u64; 4]);
         let (mut now, mut out, mut answer) = (Time::from_secs(50), vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
         let victim = |at: usize| SocketAddr::from(([198, 51, 100, at as u8], 4000));

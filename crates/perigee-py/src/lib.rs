@@ -440,7 +440,7 @@ mod _core {
     #[pymodule_export]
     use super::orbit::{orbit_places, orbit_slots, Orbit, OrbitSlot};
     #[pymodule_export]
-    use super::probe::{probe_once, probe_serve, PingReply, Pinger};
+    use super::probe::{probe_once, probe_serve};
     #[pymodule_export]
     use super::quantity::quantity;
     #[pymodule_export]

@@ -17,7 +17,7 @@ from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.intervals import intervals
 from perigee.fitting.loss import interval_of
-from perigee.fitting.profile import Fitted, Value, share
+from perigee.fitting.profile import Fitted, Value, said_of, share
 from perigee.fitting.profile import rate as rate_of
 from perigee.fitting.sources import measured_by
 from perigee.numbers import number
@@ -118,7 +118,7 @@ def of_files(
         link,
         fitted=fitted.text,
         known=tuple(f"{percent(_LEVEL)} interval of {one.sentence}" for one in intervals(measured, _LEVEL)),
-        assumed=(*link.assumed, *fitted.unknown, *fitted.defaults),
+        assumed=(*link.assumed, *fitted.unknown, *said_of(fitted.assumed)),
         is_guess=not fitted.down.rate.measured,
     )
     return _sampled(link, Profile(find_profile(str(path)))), hosts

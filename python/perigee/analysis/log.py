@@ -11,21 +11,25 @@ import polars as pl
 
 from perigee.analysis import observations
 from perigee.analysis.observations import FlowDescription, Measure, Observation
+from perigee.core import native
 from perigee.errors import InputError
-from perigee.measuring.round_trips import LIMITED, Outcome, RoundTrips
 from perigee.store.schema import blank_row, empty_table
 from perigee.store.streams import frames_of
 
 MOST_ROWS = 2_000_000
 """Pings that are written one by one: more than four days at five per second. Figures count all of them."""
 
+BIN_MS = 0.1
+"""Width of the bins of round trips."""
+_NS_PER_MS = 1_000_000
+_YEAR_2000_S = 946_684_800
 _DAY_NS = 86_400 * 10**9
 _SERIES_NS = 10**9
 LONGEST_NS = 60 * _DAY_NS
 """Longest transfer: its series has a row for each second."""
 
-Entry = tuple[float, Outcome]
-"""When a ping was sent or answered (s), and what became of it."""
+Entry = tuple[float, float | None]
+"""When a ping was sent or answered (s), and its round trip (ms); none: it was lost."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,12 @@ class Log:
     error: str | None = None
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+
+    @property
+    def time_zero_s(self) -> float | None:
+        """Time of day of its tables' time zero, s since 1970: of its first ping or its begin; none: not said."""
+        first = None if self.pings is None else next(iter(self.pings.entries()), None)
+        return first[0] if first is not None and first[0] > _YEAR_2000_S else self.began_s
 
 
 def tables(
@@ -236,7 +246,7 @@ def _with_states(series: pl.DataFrame, flows: tuple[Flow, ...]) -> pl.DataFrame:
 
 
 def _pings(pings: Pings, study: str, name: str) -> tuple[dict[str, pl.DataFrame], tuple[str, ...]]:
-    counted = RoundTrips()
+    answered, sent = native.Histogram(round(BIN_MS * _NS_PER_MS)), 0
     first: float | None = None
     last = 0.0
     starts: list[float] = []
@@ -246,23 +256,23 @@ def _pings(pings: Pings, study: str, name: str) -> tuple[dict[str, pl.DataFrame]
         first = at if first is None else first
         backwards += at < last
         last = at
-        counted.add(rtt_ms)
-        if rtt_ms != LIMITED and len(starts) < MOST_ROWS:
+        sent += 1
+        if rtt_ms is not None:
+            answered.add(round(rtt_ms * _NS_PER_MS))
+        if len(starts) < MOST_ROWS:
             starts.append(max(0.0, at - first))
             took.append(np.nan if rtt_ms is None else rtt_ms)
-    if not counted.sent:
+    if not sent:
         raise InputError(f"{name}: holds no ping; was it ended before the first answer?")
     notes = []
-    if counted.sent > MOST_ROWS:
-        notes.append(f"the first {MOST_ROWS} of {counted.sent} pings are written one by one; the figures count all")
-    if counted.limited:
-        notes.append(f"{counted.limited} pings reached the server over its limit; they are in no figure, nor lost")
+    if sent > MOST_ROWS:
+        notes.append(f"the first {MOST_ROWS} of {sent} pings are written one by one; the figures count all")
     if backwards:
         notes.append(f"the clock was set back {backwards} times; instants behind that are wrong, round trips are not")
     made = {
-        "flows": _row(study, counted, max(last - (first or 0.0), 0.0), pings.counts),
+        "flows": _row(study, answered, max(last - (first or 0.0), 0.0), pings.counts or (sent, sent - answered.count)),
         "exchanges": _exchanges(starts, took),
-        "rtt": _distribution(counted),
+        "rtt": _distribution(answered),
     }
     return {called: table for called, table in made.items() if table.height}, tuple(notes)
 
@@ -274,16 +284,15 @@ def _blank(study: str, flow: str, kind: str, ends: tuple[str, str]) -> dict[str,
     }  # fmt: skip
 
 
-def _row(study: str, counted: RoundTrips, length: float, told: tuple[int | None, int | None] | None) -> pl.DataFrame:
-    """Return the row of a flow; `told` is how many were sent and lost where the log says it itself."""
-    sent, lost = told or (counted.sent - counted.limited, counted.lost)
+def _row(study: str, answered: native.Histogram, length: float, counts: tuple[int | None, int | None]) -> pl.DataFrame:
+    """Return the row of a flow; `counts` is how many were sent and lost."""
     row = _blank(study, "ping", "ping", ("here", "there")) | {
-        "duration_s": length, "goodput_mbps": 0.0, "sent_packets": sent, "lost_packets": lost,
+        "duration_s": length, "goodput_mbps": 0.0, "sent_packets": counts[0], "lost_packets": counts[1],
     }  # fmt: skip
-    if counted.answered:
+    if answered.count:
         row |= {
-            "rtt_min_ms": counted.min_ms, "rtt_mean_ms": counted.mean_ms, "rtt_p50_ms": counted.quantile_ms(0.5),
-            "rtt_p95_ms": counted.quantile_ms(0.95), "rtt_p99_ms": counted.quantile_ms(0.99),
+            "rtt_min_ms": answered.min_ms, "rtt_mean_ms": answered.mean_ms, "rtt_p50_ms": answered.quantile_ms(0.5),
+            "rtt_p95_ms": answered.quantile_ms(0.95), "rtt_p99_ms": answered.quantile_ms(0.99),
         }  # fmt: skip
     return pl.DataFrame([row], empty_table("flows").schema)
 
@@ -315,9 +324,9 @@ def _exchanges(starts: list[float], took: list[float]) -> pl.DataFrame:
     return pl.DataFrame(columns, empty_table("exchanges").schema)
 
 
-def _distribution(counted: RoundTrips) -> pl.DataFrame:
+def _distribution(answered: native.Histogram) -> pl.DataFrame:
     rows = [
         {"run": 0, "flow": "ping", "phase": "all", "rtt_ms": edge_ms, "count": count}
-        for edge_ms, count in counted.bins()
+        for edge_ms, count in answered.bins()
     ]
     return pl.DataFrame(rows, empty_table("rtt").schema)

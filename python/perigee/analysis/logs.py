@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from perigee.analysis import (
     iperf3_text,
     irtt,
     ookla,
+    own_pings,
     ping_lines,
     sockets,
     system_ping,
@@ -27,7 +27,6 @@ from perigee.analysis.log import Entry, Log, Pings
 from perigee.analysis.source import Source
 from perigee.errors import InputError
 from perigee.files import DOCUMENT_BYTES, MIB, printable
-from perigee.measuring import ping
 
 Kind = Literal["iperf3", "ping", "log"]
 """Kind of a log: tests of iperf3, pings, or anything that has both or summaries only."""
@@ -89,7 +88,7 @@ def pings_of(path: Path) -> tuple[Log, Pings]:
         return replace(log, notes=(*log.notes, left)), pings
     if found:
         return found[0]
-    raise InputError(f"{path}: holds no pings; give a log of `ping`, fping, irtt or `perigee ping`")
+    raise InputError(f"{path}: holds no pings; give a log of `ping`, fping or irtt")
 
 
 def entries_of(path: Path) -> Iterator[Entry]:
@@ -99,15 +98,6 @@ def entries_of(path: Path) -> Iterator[Entry]:
         InputError: the log is damaged, or holds no pings.
     """
     return pings_of(path)[1].entries()
-
-
-def _own(path: Path) -> list[Log]:
-    interval_s, size = ping.settings_of(path)
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        is_cut = file.read(1) != b"\n"
-    damage = ("its last line is cut off, and is left out",) if is_cut else ()
-    return [Log("perigee ping", pings=Pings(lambda: ping.entries(path), None, interval_s, size), notes=damage)]
 
 
 def _iperf3(path: Path) -> list[Log]:
@@ -120,7 +110,7 @@ def _has(*names: bytes) -> Callable[[bytes], bool]:
 
 
 _FORMATS = (
-    Format("ping", lambda head: head.startswith(b"# perigee ping:"), _own),
+    Format("ping", lambda head: head.startswith(own_pings.MAGIC), own_pings.read),
     Format("ping", ping_lines.is_of_system, system_ping.read),
     Format("ping", fping.is_of_fping, fping.read),
     Format("log", autorate.is_of_autorate, autorate.read),

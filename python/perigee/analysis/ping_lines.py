@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 from perigee.analysis.source import Source
@@ -55,7 +57,8 @@ class Summary:
 class Line:
     """A line about one ping; without a round trip: there is no answer yet; without a number: it is the next one.
 
-    Only answers say which host they are of.
+    Only answers say which host they are of. `dated` is the date that `ts` wrote before
+    the line (s since 1970), and whether it has a zone; one with a fraction of a second is `at_s`, too.
     """
 
     seq: int | None
@@ -63,6 +66,7 @@ class Line:
     at_s: float | None
     is_busybox: bool = False
     host: bytes | None = None
+    dated: tuple[float, bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,10 @@ def read_lines(source: Source) -> Iterator[tuple[int, Head | Line | Title | Summ
     """Yield number and meaning of each line: of others, whether it is one that `ping` prints."""
     is_windows = False
     for place, whole in enumerate(source.lines(), 1):
-        line = _PREFIX.sub(b"", whole, 1)
+        prefix = _PREFIX.match(whole)
+        date, line = (None, whole) if prefix is None else (prefix[0].rstrip(), whole[prefix.end() :])
         if not is_windows and (found := _ANSWER.match(line)):
-            yield place, _line(found, source.path, place)
+            yield place, _line(found, source.path, place, date)
         elif found := _WINDOWS_HEAD.match(line):
             is_windows = True
             name = _WINDOWS_NAME.search(line)
@@ -114,7 +119,7 @@ def read_lines(source: Source) -> Iterator[tuple[int, Head | Line | Title | Summ
         elif is_windows:
             yield place, _of_windows(line, source.path, place)
         elif found := _unanswered(line):
-            yield place, _line(found, source.path, place)
+            yield place, _line(found, source.path, place, date)
         elif found := _SUMMARY.search(line):
             yield place, _summary(found[1], found[2], found[3])
         elif line.startswith(b"--- "):
@@ -153,7 +158,7 @@ def _summary(sent: bytes, received: bytes, ms: bytes | None) -> Summary | bool:
     return Summary(*counts, None if ms is None else int(ms) / 1000) if counts[1] <= counts[0] else False
 
 
-def _line(found: re.Match[bytes], path: Path, place: int) -> Line | bool:
+def _line(found: re.Match[bytes], path: Path, place: int, date: bytes | None) -> Line | bool:
     said = {name: text.replace(b",", b".") for name, text in found.groupdict().items() if text and name in _VALUES}
     if wrong := [text for text in said.values() if not _NUMBER.fullmatch(text)]:
         raise InputError(f"{path}:{place}: not a number of a ping: {wrong[0][:40].decode()}; remove the line")
@@ -161,16 +166,48 @@ def _line(found: re.Match[bytes], path: Path, place: int) -> Line | bool:
     if seq is not None and int(seq) >= NUMBERS:
         return False
     host = None if rtt is None else _FROM.search(found[0])
+    dated = None if date is None else time_of(date, path)
+    if at is None and date is not None and dated is not None and _FRACTION.search(date):
+        at = b"%.6f" % dated[0]
     return Line(
         None if seq is None else int(seq),
         None if rtt is None else float(rtt),
         None if at is None else float(at),
         is_busybox=b"icmp_seq" not in found[0] and seq is not None,
         host=None if host is None else host[1],
+        dated=dated,
     )
 
 
+@lru_cache(maxsize=8)
+def time_of(date: bytes, path: Path) -> tuple[float, bool] | None:
+    """Return what a date of `ts` means, s since 1970, and whether it has a zone; none: it is no date.
+
+    Without a zone it is taken as this host's; without a year, as the last such date before the file was changed.
+
+    Examples:
+        >>> time_of(b"2023-11-14T22:13:20+00:00", Path())
+        (1700000000.0, True)
+    """
+    text = date.decode("ascii", errors="replace").replace(",", ".")
+    try:
+        if text[:1].isdigit():
+            found = datetime.fromisoformat(text)
+            return found.timestamp(), found.tzinfo is not None
+        changed_s = path.stat().st_mtime
+        year = datetime.fromtimestamp(changed_s).year
+        for tried in (year, year - 1):
+            at_s = datetime.strptime(f"{tried} {text}", "%Y %b %d %H:%M:%S").timestamp()
+            if at_s < changed_s + _DAY_S:
+                return at_s, False
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
 _VALUES = ("seq", "ms", "at")
+_DAY_S = 86_400
+_FRACTION = re.compile(rb"[.,][0-9]")
 _PREFIX = re.compile(
     rb"^(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,15}(?:Z|[+-][0-9:]{4,6})?) ",
     re.MULTILINE,

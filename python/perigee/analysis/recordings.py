@@ -14,9 +14,11 @@ import polars as pl
 
 from perigee.analysis import log, logs, probe_logs, qlog, qlog_flows
 from perigee.analysis.source import GZIP, Source
+from perigee.analysis.together import Placed
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
 from perigee.files import printable
+from perigee.measuring.probe import read_log
 from perigee.numbers import counted, number
 from perigee.store.folder import ResultsFolder
 from perigee.store.identity import Identity
@@ -68,6 +70,7 @@ class Run:
         tables: as every engine writes them; of a capture also `connections`, `losses` and `segments`.
         notes: notes on it for users.
         damage: where it is damaged; the notes say so too.
+        began_s: time of day of the tables' time zero, s since 1970; none: the file does not say.
     """
 
     name: str
@@ -76,6 +79,13 @@ class Run:
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     system: str = ""
+    began_s: float | None = None
+
+    @property
+    def placed(self) -> Placed:
+        """Its place in time."""
+        exchanges = self.tables.get("exchanges", empty_table("exchanges"))
+        return Placed(self.name, self.system, self.began_s, self.tables.get("flows", empty_table("flows")), exchanges)
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,11 @@ class Analysis:
     study: str
     runs: tuple[Run, ...]
     options: Options
+
+    @property
+    def placed(self) -> list[Placed]:
+        """The place of each run in time."""
+        return [run.placed for run in self.runs]
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table of all runs; one without rows where no run has it.
@@ -144,7 +159,8 @@ def analyze(
             runs, idle = runs + made_of, idle + nothing
         elif kinds[path] == "probe":
             made, notes = probe_logs.tables(path, study)
-            runs.append(Run(names[path], "probe", frames_of(made), notes, system="perigee probe"))
+            began = float(read_log(path)[0].record["began_unix_s"])
+            runs.append(Run(names[path], "probe", frames_of(made), notes, system="perigee probe", began_s=began))
     if idle and not runs:
         raise InputError(f"{'; '.join(idle)}; take the qlog of a transfer")
     if idle:
@@ -166,7 +182,8 @@ def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = 
         StorageError: it cannot be written.
     """
     about = [
-        {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes)} for run in analysis.runs
+        {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes), "began_s": run.began_s}
+        for run in analysis.runs
     ]
     options = asdict(analysis.options)
     identity = Identity(
@@ -267,8 +284,18 @@ def capture_runs(
     runs = []
     for (name, _), (tables, counts) in zip(given, found, strict=True):
         made = frames_of(tables)
-        runs.append(Run(name, "capture", made, tuple(_notes(counts, made)), tuple(_damage(counts))))
+        runs.append(
+            Run(name, "capture", made, tuple(_notes(counts, made)), tuple(_damage(counts)), began_s=_began(made))
+        )
     return runs
+
+
+def _began(tables: Mapping[str, pl.DataFrame]) -> float | None:
+    """Return the time of day of a capture's first packet; none without a connection."""
+    if "flows" not in tables or "connections" not in tables:
+        return None
+    begins = tables["flows"].join(tables["connections"].select("flow", "began_unix_s"), on="flow")
+    return next(iter((begins["began_unix_s"] - begins["start_s"]).drop_nulls()), None)
 
 
 def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
@@ -278,7 +305,7 @@ def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
         name = called if len(found) == 1 else f"{called}, {'test' if kind == 'iperf3' else 'part'} {place}"
         tables, more = log.tables(one, study, str(path))
         notes = tuple(dict.fromkeys((*one.notes, *more)))
-        runs.append(Run(name, kind, tables, notes, one.damage, one.system))
+        runs.append(Run(name, kind, tables, notes, one.damage, one.system, one.time_zero_s))
     return runs
 
 
@@ -290,7 +317,7 @@ def _qlog(path: Path, called: str, study: str) -> tuple[list[Run], list[str]]:
         name = called if len(traces) == 1 else f"{called}, trace {place}"
         made, notes = qlog_flows.tables(trace, name, study)
         if made:
-            runs.append(Run(name, "qlog", made, notes))
+            runs.append(Run(name, "qlog", made, notes, began_s=trace.began_s))
         else:
             idle.append(f"{name}: no stream carried anything in it")
     return runs, idle

@@ -35,6 +35,8 @@ class Session:
         is_timed: whether lines have times (`-D`).
         late: round trips (ms) of answers that came behind that of a later ping, by number.
         times: numbers and times of the first and the last line with a time.
+        dates: numbers and dates (`ts`, s since 1970) of the first and the last line with one.
+        has_zone: whether these have a time zone.
         behind: lines about pings that stand behind the summary.
         repeated: answers of a number that was answered before.
     """
@@ -47,6 +49,8 @@ class Session:
     is_timed: bool = False
     late: dict[int, float] = field(default_factory=dict)
     times: list[tuple[int, float]] = field(default_factory=list)
+    dates: list[tuple[int, float]] = field(default_factory=list)
+    has_zone: bool = True
     behind: int = 0
     repeated: int = 0
     numbers: _Numbers = field(default_factory=lambda: _Numbers())
@@ -71,9 +75,12 @@ class Session:
             (first, began), (last, ended) = self.times
             return max(ended - began, 0.0) / (last - first)
         told = self.summary
-        if self.is_timed or told is None or told.length_s is None or told.sent < _A_PAIR:
-            return None
-        return told.length_s / (told.sent - 1)
+        if not self.is_timed and told is not None and told.length_s is not None and told.sent >= _A_PAIR:
+            return told.length_s / (told.sent - 1)
+        if not self.is_timed and len(self.dates) > 1 and self.dates[1][1] - self.dates[0][1] >= _DATES_TELL_S:
+            (first, began), (last, ended) = self.dates
+            return (ended - began) / (last - first)
+        return None
 
     @property
     def interval_s(self) -> float:
@@ -90,6 +97,9 @@ class Session:
         if line.at_s is not None:
             self.is_timed = True
             self.times = [*self.times[:1], (number, line.at_s)]
+        if line.dated is not None:
+            self.dates = [*self.dates[:1], (number, line.dated[0])]
+            self.has_zone = line.dated[1]
         if number > self.sent:
             if len(self._missing) < _MOST_MISSING:
                 self._missing.update(range(self.sent + 1, number + (line.rtt_ms is None)))
@@ -176,9 +186,10 @@ def _log(source: Source, host: bytes, found: Survey, common: list[str], damage: 
         partial(entries, source, host, found), told(sessions), sessions[0].interval_s, sessions[0].size,
         sessions[0].measured_interval_s is not None,
     )  # fmt: skip
+    zone = [] if all(session.has_zone for session in sessions) else [_NO_ZONE]
     which = [f"these are the pings to {host.decode(errors='replace')}"] if len(found.sessions) > 1 else []
     system = known[0].name if known else "ping"
-    return Log(system, pings=pings, notes=(*common, *which, *notes(sessions)), damage=tuple(damage))
+    return Log(system, pings=pings, notes=(*common, *which, *notes(sessions), *zone), damage=tuple(damage))
 
 
 @dataclass
@@ -338,7 +349,7 @@ class _State:
 
     def __init__(self, session: Session, before_s: float) -> None:
         self._session = session
-        first = session.times[0] if session.times else (0, before_s)
+        first = (*session.times, *session.dates, (0, before_s))[0]
         self.at_s = first[1] - first[0] * session.interval_s
         self.sent = 0
         self._numbers = _Numbers(None if session.system is None else session.system.first)
@@ -403,6 +414,9 @@ class _Hosts:
 
 
 _MOST_HOSTS = 64
+_NO_ZONE = (
+    "its dates have no time zone, and are taken as of this host's; `ts %.s` and `ping -D` write times without one"
+)
 _LARGEST_GAP = 32768
 _ALWAYS_LATE = 1024
 """A line about a ping up to this many before the last is taken as late, whatever its round trip says."""
@@ -410,6 +424,8 @@ _SHORTEST_S = 0.002
 """The shortest interval that iputils lets a user have."""
 _A_PAIR = 2
 _DEFAULT_S = 1.0
+_DATES_TELL_S = 100.0
+"""Dates to the second tell the interval of a log this long, to a hundredth."""
 _MOST_UNREAD = 1000
 _MOST_MISSING = 1_000_000
 """Lost pings whose answers may still come; those of a longer darkness are taken as lost at once."""

@@ -10,6 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from perigee.analysis import together
 from perigee.analysis.limited import Limited, limited
 from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
@@ -51,6 +52,8 @@ def show(analysis: Analysis) -> None:
     for flow, found in zip(explained["flow"], limited(analysis, explained), strict=True):
         if found.sentence:
             out_console.print(f"{flow}: {found.sentence}", highlight=False, markup=False)
+    for sentence in together.in_words(analysis.placed):
+        out_console.print(sentence, highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
@@ -66,9 +69,10 @@ def as_json(analysis: Analysis) -> str:
             flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
         files.append(
             {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
+             "began_unix_s": run.began_s, "clock": "none" if run.began_s is None else "time of day",
              "flows": [row | found for row, found in zip(flows.to_dicts(), judged, strict=True)]}
         )  # fmt: skip
-    return json.dumps({"name": analysis.study, "files": files}, indent=1)
+    return json.dumps({"name": analysis.study, "files": files, "time": together.as_json(analysis.placed)}, indent=1)
 
 
 def _limits(found: Limited) -> dict[str, object]:

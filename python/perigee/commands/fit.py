@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,14 +16,18 @@ from rich import box
 from rich.table import Table
 
 from perigee.commands.options import KnownDown, KnownUp, bits_per_second, say_profile, seconds
-from perigee.console import out_console, say
+from perigee.console import out_console, result, say
 from perigee.errors import InputError
 from perigee.files import write_atomically
+from perigee.fitting.profile import said_of
 from perigee.numbers import number
 
 if TYPE_CHECKING:
     from perigee.fitting.check import Row
     from perigee.fitting.fit import Measured
+    from perigee.fitting.intervals import Interval
+    from perigee.fitting.profile import Fitted
+    from perigee.fitting.slotted import SlottedProfile
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,12 @@ class FitOptions:
         typer.Option(metavar="TIME", help="Minimum one-way delay down. \\[default: half the minimum round trip]"),
     ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print each parameter with unit, interval and source, and what is not known, as JSON."
+        ),
+    ] = False
 
 
 def command(given: FitOptions) -> None:
@@ -125,9 +138,7 @@ def command(given: FitOptions) -> None:
         raise InputError(f"{given.out}: exists already; give another file, or --overwrite")
     _refuse_beside(given)
     if given.recording is not None:
-        rows = _fit_recording(title, given, *given.recording)
-        _show(rows)
-        say_profile(given.out)
+        _fit_recording(title, given, *given.recording)
         return
     campaign = _campaign(given)
     known = (
@@ -144,19 +155,57 @@ def command(given: FitOptions) -> None:
     if given.probe and not measured.steps:
         raise InputError(f"{given.probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
-    found = [f"{percent(given.level)} interval of {one.sentence}" for one in intervals(measured, given.level)]
-    fitted = replace(fitted, notes=(*fitted.notes, *found))
+    found = intervals(measured, given.level)
+    own = fitted.notes
+    said = tuple(f"{percent(given.level)} interval of {one.sentence}" for one in found)
+    fitted = replace(fitted, notes=(*own, *said))
     rows = check(fitted, measured)
     write_atomically(given.out, fitted.text.encode())
+    if given.as_json:
+        _print_json(given, fitted, rows, found, own)
+        return
+    _say(given, fitted, rows)
+
+
+def _say(given: FitOptions, fitted: Fitted | SlottedProfile, rows: list[Row]) -> None:
     if rows:
         _show(rows)
     for note in fitted.notes:
         say(f"note: {note}")
-    for default in fitted.defaults:
+    for default in said_of(fitted.assumed):
         say(f"not measured: {default}")
     for said in fitted.unknown:
         say(f"not known: {said}")
     say_profile(given.out)
+
+
+def _print_json(
+    given: FitOptions,
+    fitted: Fitted | SlottedProfile,
+    rows: list[Row],
+    found: Sequence[Interval] = (),
+    notes: Sequence[str] = (),
+) -> None:
+    from perigee.fitting.parameters import estimates, parameters
+
+    printed = {
+        "profile": str(given.out),
+        "name": fitted.name,
+        "level": given.level if found else None,
+        "parameters": parameters(fitted.text, "measured", fitted.assumed, found),
+        "estimates": estimates(found),
+        "comparison": [
+            {"what": row.what, "unit": row.unit, "measured": _known(row.measured), "fitted": _known(row.fitted)}
+            for row in rows
+        ],
+        "notes": list(notes),
+        "not_known": [*(f"not measured: {said}" for said in said_of(fitted.assumed)), *fitted.unknown],
+    }
+    result(json.dumps(printed, indent=1))
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _campaign(given: FitOptions) -> Path | None:
@@ -189,8 +238,8 @@ def _of_campaign(given: FitOptions, campaign: Path) -> Measured:
     return part.measured
 
 
-def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[Row]:
-    """Write a profile with slots; return how it compares."""
+def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> None:
+    """Write a profile with slots, and say how it compares."""
     from perigee.fitting.recording import read_recording
     from perigee.fitting.resemblance import resemblance
     from perigee.fitting.slots import fit_slots
@@ -208,11 +257,10 @@ def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[
         for option, rate in (("--down", given.down), ("--up", given.up))
     ]
     slotted = fit_slots(recording)
-    fitted = SlottedProfile(name, recording, slotted, *rates)
+    fitted = SlottedProfile(name, recording, slotted, rates[0], rates[1])
     write_atomically(given.out, fitted.text.encode())
-    for default in fitted.defaults:
-        say(f"not measured: {default}")
-    return resemblance(recording, slotted, find_profile(str(given.out.resolve())))
+    rows = resemblance(recording, slotted, find_profile(str(given.out.resolve())))
+    (_print_json if given.as_json else _say)(given, fitted, rows)
 
 
 def _show(rows: list[Row]) -> None:

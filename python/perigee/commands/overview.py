@@ -45,7 +45,6 @@ GROUPS = {
         "emu": "Emulated links: clean up.",
         "analyze": "Compute a study's metrics from captures and logs of real transfers.",
         "campaign": "Make a measurement campaign into results like a study's, by a manifest of its files.",
-        "ping": "Measure round trip and loss of a real path, for days if needed.",
         "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
         "rrul": "Measure latency under load of a real path, as a page; compare one evening with another.",
         "fit": "Fit a link profile to measurements of a real path.",

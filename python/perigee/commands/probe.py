@@ -12,10 +12,11 @@ import typer
 from rich import box
 from rich.table import Table
 
-from perigee.commands.options import Stopped, bits_per_second, seconds
-from perigee.commands.serving import ServerOptions
+from perigee.commands.options import Stopped, bits_per_second, host_and_port, seconds
 from perigee.console import error_console, out_console, result, say
 from perigee.errors import InputError
+from perigee.measuring.server import PORT, Limits, serve
+from perigee.measuring.tokens import secret
 from perigee.numbers import number
 
 if TYPE_CHECKING:
@@ -25,6 +26,51 @@ if TYPE_CHECKING:
 _ALONE, _IN_BAND = ("60 s", "100 ms"), ("10 s", "1 ms")
 """Duration of each rate and sampling interval, by default."""
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",), "both": ("up", "down")}
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Options of the server, and of its clients the token and the port."""
+
+    token: Annotated[
+        str | None,
+        typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="Secret shared by both ends; --serve creates one."),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File whose first line is the token; --serve creates a missing one."),
+    ] = None
+    server: Annotated[bool, typer.Option("--serve", help="Run the server of probes.")] = False
+    bind: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="With --serve: address to listen on. \\[default: all]")
+    ] = ""
+    max_rate: Annotated[str, typer.Option(metavar="RATE", help="With --serve: maximum rate of a probe.")] = "200 Mbit/s"
+    max_total: Annotated[
+        str, typer.Option(metavar="RATE", help="With --serve: maximum rate of the probes of all clients together.")
+    ] = "400 Mbit/s"
+    max_time: Annotated[str, typer.Option(metavar="TIME", help="With --serve: maximum length of a probe.")] = "15 min"
+    port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of the server.")] = PORT
+
+    def peer(self, host: str | None) -> tuple[str, int, bytes] | None:
+        """Return address, port and token of the server to measure to; with --serve, None when this server has ended."""
+        if host is None and not self.server:
+            raise InputError(
+                "no host is given; `perigee probe --serve` runs the server, `perigee probe HOST` the client"
+            )
+        known = secret(self.token, self.token_file, make=self.server)
+        if self.server:
+            if host is not None:
+                raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
+            _serve_until_stopped(self.bind, self.port, known, self._allowed())
+            return None
+        return *host_and_port(str(host), self.port), known
+
+    def _allowed(self) -> Limits:
+        return Limits(
+            rate_bps=bits_per_second("--max-rate", self.max_rate),
+            total_bps=bits_per_second("--max-total", self.max_total),
+            time_s=seconds("--max-time", self.max_time, 1.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -48,12 +94,11 @@ class ProbeOptions:
         str,
         typer.Option(metavar="up|down|both", help="up: to the server, down: from it, both: one after the other."),
     ] = "both"
-    reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False
     in_band: Annotated[
         bool,
         typer.Option(
             "--in-band",
-            help="Compare the delay of the probe's own packets with that of sparse pings beside them, and find which "
+            help="Compare the delay of the probe's own packets with that of the system's `ping` beside, and find which "
             "packets a full queue drops. Implies --find unless several rates are given.",
         ),
     ] = False
@@ -97,7 +142,7 @@ def command(
 
     [bold]Examples[/bold]
 
-      perigee probe --serve --token-file token                    on a host beyond the link; it answers pings too
+      perigee probe --serve --token-file token                    on a host beyond the link
       perigee probe example.org --rate "0.5 Mbit/s" --rate "1 Mbit/s" --rate "2 Mbit/s" --time "600 s" --log probe.jsonl
       perigee probe example.org --find --rate "5 Mbit/s" --time "10 s" --direction down
       perigee probe example.org --in-band --rate "20 Mbit/s" --log in-band.jsonl
@@ -109,7 +154,7 @@ def command(
     if given.summary is not None:
         _show(read_log(given.summary))
         return
-    peer = served.peer("probe", host)
+    peer = served.peer(host)
     if peer is None:
         return
     name, port, token = peer
@@ -120,7 +165,7 @@ def command(
         raise InputError("--find starts from one --rate and chooses the others; give only one")
     time, interval = _IN_BAND if given.in_band else _ALONE
     plan = ProbePlan(
-        name, token, rates, port=port, directions=("down",) if given.reverse else _DIRECTIONS[given.direction],
+        name, token, rates, port=port, directions=_DIRECTIONS[given.direction],
         time_s=seconds("--time", given.time or time, 0.1),
         interval_s=seconds("--interval", given.interval or interval, 0.001),
         find=given.find or (given.in_band and len(rates) == 1), in_band=given.in_band,
@@ -225,3 +270,17 @@ def _say_what_is_odd(step: Step) -> None:
     if step.sent_bps < 0.995 * step.offered_bps:
         why = "this machine was late" if step.late_s else "the sender's own network took no more"
         say(f"note: {title}: only {number(step.sent_bps / 1e6, 3)} Mbit/s were sent: {why}")
+
+
+def _serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> None:
+    """Run `serve` until SIGINT or SIGTERM, and print its limits."""
+    stopped = Stopped()
+
+    def begun() -> None:
+        say(
+            f"listening on {bind or 'all addresses'}, UDP port {port}: probes "
+            f"of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; "
+            "Ctrl-C ends it"
+        )
+
+    serve(bind, port, token, limits, lambda: not stopped, begun)

@@ -133,6 +133,9 @@ def import_link(
         str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each parameter with unit and source, and the notes, as JSON.")
+    ] = False,
 ) -> None:
     """Make a profile of a link that another tool emulates or simulates.
 
@@ -165,13 +168,21 @@ def import_link(
     folder = Path.cwd() if out is None else out.parent
     # The reader of profiles refuses what no link here can have.
     sample_profile(ProfileFile(folder / f"{title}.toml", text, (folder,)), 1.0, 1.0)
+    if out is not None:
+        write_atomically(out, text.encode())
+    if as_json:
+        from perigee.fitting.parameters import parameters
+
+        named = {"profile": None if out is None else str(out), "name": title, "tool": link.tool, "text": text}
+        found = parameters(text, "configured", link.assumed)
+        result(json.dumps({**named, "parameters": found, "notes": link.notes}, indent=1))
+        return
     for note in link.notes:
         say(f"note: {note}")
     if out is None:
         result(text.rstrip("\n"))
-        return
-    write_atomically(out, text.encode())
-    say_profile(out)
+    else:
+        say_profile(out)
 
 
 def _told(profile: ProfileFile) -> str:

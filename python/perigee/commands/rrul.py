@@ -16,8 +16,6 @@ from rich.table import Table
 from perigee.commands.options import FIGURES, Stopped, host_and_port, seconds, write_figure
 from perigee.console import error_console, out_console, result, say
 from perigee.errors import InputError, InterruptedRunError
-from perigee.measuring.server import PORT
-from perigee.measuring.tokens import secret
 from perigee.numbers import number
 
 if TYPE_CHECKING:
@@ -31,17 +29,6 @@ PAGE = "report.html"
 class LoadOptions:
     """Options of `perigee rrul`."""
 
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN", envvar="PERIGEE_TOKEN",
-            help="Secret of `perigee ping --serve` on HOST. \\[default: none; the system's `ping` is used]",
-        ),
-    ] = None  # fmt: skip
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File whose first line is that token.")] = None
-    ping_port: Annotated[
-        int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of `perigee ping --serve`.")
-    ] = PORT
     direction: Annotated[
         str, typer.Option(metavar="both|down|up", help="Direction of the load, seen from this host.")
     ] = "both"
@@ -84,14 +71,14 @@ def command(
     """Measure latency under load of a real path, as a page; compare one evening with another.
 
     Pings the host without load, then beside several TCP transfers in both directions at once, then without load again.
-    The transfers are iperf3's; the pings are the system's, or with a token those of `perigee ping`. The folder has the
-    page, each ping, and what iperf3 wrote.
+    The transfers are iperf3's, the pings those of the system's `ping`. The folder has the page, each ping, and what
+    iperf3 wrote.
 
     [bold]Examples[/bold]
 
       perigee rrul example.org
       perigee rrul example.org --direction down --streams 1 --cc bbr --time "60 s"
-      perigee rrul example.org:5202 --token-file token -o evening
+      perigee rrul example.org:5202 -o evening
       perigee rrul --summary monday --summary tuesday --page evenings.html
     """
     if given.figure is not None and given.figure.suffix.lower() not in FIGURES:
@@ -133,7 +120,7 @@ def _measured(host: str, given: LoadOptions) -> Path:
     """Carry out a measurement; return its folder."""
     from perigee.engines.live.under_load import measure
 
-    plan, token = _plan(host, given)
+    plan = _plan(host, given)
     folder = given.out or Path(f"rrul-{re.sub('[^0-9A-Za-z.-]', '-', plan.host)}-{time.strftime('%Y%m%d-%H%M%S')}")
     stopped = Stopped()
     with error_console.status("") as line:
@@ -142,12 +129,12 @@ def _measured(host: str, given: LoadOptions) -> Path:
             line.update(f"{what}, {100 * share:.0f} % of {number(plan.whole_s, 0)} s")
             return not stopped
 
-        if not measure(plan, token, folder, watch):
+        if not measure(plan, folder, watch):
             raise InterruptedRunError("interrupted; nothing was written")
     return folder
 
 
-def _plan(host: str, given: LoadOptions) -> tuple[LoadPlan, bytes | None]:
+def _plan(host: str, given: LoadOptions) -> LoadPlan:
     from perigee.engines.live.under_load import DIRECTIONS, LoadPlan
 
     if given.direction not in DIRECTIONS:
@@ -156,13 +143,10 @@ def _plan(host: str, given: LoadOptions) -> tuple[LoadPlan, bytes | None]:
     if time_s % 1 or time_s > 86_400:
         raise InputError(f"--time {given.time}: iperf3 takes whole seconds, up to a day")
     name, port = host_and_port(host, 5201)
-    has_token = given.token is not None or given.token_file is not None
-    token = secret(given.token, given.token_file, make=False) if has_token else None
-    plan = LoadPlan(
+    return LoadPlan(
         name, port, given.direction, given.streams, round(time_s), seconds("--idle", given.idle, 1.0),
-        seconds("--interval", given.interval, 0.01), given.cc, given.ping_port if token else None,
+        seconds("--interval", given.interval, 0.01), given.cc,
     )  # fmt: skip
-    return plan, token
 
 
 def _table(measured: UnderLoad) -> Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from perigee.analysis.log import BIN_MS
 from perigee.core import native
 from perigee.engines.plan.contract import Output
 from perigee.engines.sim.engine import Simulator
@@ -20,7 +21,6 @@ from perigee.fitting.profile import Fitted, quoted
 from perigee.fitting.series import Pings
 from perigee.headers import IPV4, UDP
 from perigee.measuring.probe_steps import Step
-from perigee.measuring.round_trips import RoundTrips
 from perigee.places import StudyFile
 
 Floats = npt.NDArray[np.float64]
@@ -70,16 +70,19 @@ def _pings(fitted: Fitted, pings: Pings) -> Iterator[Row]:
 
 
 def _described(rtt_ms: Floats) -> dict[str, float]:
-    counted = RoundTrips()
-    for rtt in rtt_ms.tolist():
-        counted.add(None if math.isnan(rtt) else rtt)
-    quantiles = [counted.quantile_ms(share) for share in _SHARES]
-    values = (
-        [counted.min_ms, counted.mean_ms, counted.sd_ms, *quantiles, counted.max_ms]
-        if counted.answered
-        else [math.nan] * (4 + len(_SHARES))
-    )
-    losses = [100 * counted.loss, counted.lost / max(counted.events, 1), float(counted.longest_event)]
+    lost = np.isnan(rtt_ms)
+    known = rtt_ms[~lost]
+    answered = native.Histogram(round(BIN_MS * 1e6))
+    for rtt in known.tolist():
+        answered.add(round(rtt * 1e6))
+    sd = float(known.std(ddof=1)) if len(known) > 1 else (0.0 if len(known) else math.nan)
+    quantiles = [answered.quantile_ms(share) for share in _SHARES]
+    values = [
+        math.nan if value is None else value
+        for value in (answered.min_ms, answered.mean_ms, sd, *quantiles, answered.max_ms)
+    ]
+    in_a_row = np.diff(np.flatnonzero(np.diff(lost, prepend=False, append=False)))[::2]
+    losses = [100 * float(lost.mean()), int(lost.sum()) / max(len(in_a_row), 1), float(max(in_a_row, default=0))]
     return dict(zip(_FIGURES, [*values, *losses], strict=True))
 
 

@@ -342,7 +342,7 @@ def _least_without_pings(measured: Measured) -> tuple[float, str]:
         return least_ms, f"No ping log: the shortest of {len(measured.steps)} handshakes took {number(least_ms, 1)} ms"
     known = [seen.least_ms for seen in measured.captured if seen.least_ms is not None]
     if not known:
-        raise InputError("no round trip was measured; give a log of `perigee ping` with --ping")
+        raise InputError("no round trip was measured; give a log of `ping -D` with --ping")
     return min(known), f"No ping log: the shortest captured round trip took {number(min(known), 1)} ms"
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WIDTH = 118
@@ -76,14 +77,21 @@ class Fitted:
         return "\n".join(lines) + "\n"
 
     @property
-    def defaults(self) -> list[str]:
-        """The values that were not measured, and why."""
-        return [
-            f"{name}.{key} = {value.toml}: {' '.join(value.source)}".replace(": Default: ", ": ")
+    def assumed(self) -> dict[str, Value]:
+        """The values that were not measured, by their keys."""
+        return {
+            f"{name}.{key}": value
             for name, way in (("down", self.down), ("up", self.up))
             for key in _KEYS
             if (value := getattr(way, key)) is not None and not value.measured
-        ]
+        }
+
+
+def said_of(assumed: Mapping[str, Value]) -> list[str]:
+    """Return in words what stands for values that were not measured."""
+    return [
+        f"{key} = {value.toml}: {' '.join(value.source)}".replace(": Default: ", ": ") for key, value in assumed.items()
+    ]
 
 
 def quoted(text: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,14 @@ import numpy.typing as npt
 
 from perigee.analysis import logs
 from perigee.errors import InputError
-from perigee.measuring.round_trips import LIMITED
 
 Floats = npt.NDArray[np.float64]
 
 LEAST_ANSWERS = 200
 """Fewer round trips say nothing about how a delay varies."""
 LOSSES = "losses: the log has answered pings only"
+SAME_INTERVAL = 0.01
+"""Intervals that lines with times tell differ by this share at most where `ping` was given the same one; chosen."""
 DEFAULT_BYTES = 56
 """Size of a ping of which the log does not say it; the default of `ping`."""
 
@@ -44,7 +46,7 @@ class Pings:
     rtt_ms: Floats
     place: npt.NDArray[np.int64]
     notes: tuple[str, ...]
-    system: str = "perigee ping"
+    system: str = "ping"
     unknown: tuple[str, ...] = ()
 
     @property
@@ -88,22 +90,15 @@ def read_pings(file: Path) -> Pings:
         InputError: it holds no pings, a line is wrong, or none was answered.
     """
     log, pings = logs.pings_of(file)
-    limited: list[bool] = []
-    pairs: list[tuple[float, float]] = []
-    for at, rtt_ms in pings.entries():
-        limited.append(rtt_ms == LIMITED)
-        pairs.append((at, rtt_ms if isinstance(rtt_ms, float | int) else np.nan))
+    pairs = [(at, np.nan if rtt_ms is None else rtt_ms) for at, rtt_ms in pings.entries()]
     unix, rtt = np.array(pairs, float).reshape(-1, 2).T
     if not np.isfinite(rtt).any():
         raise InputError(f"{file}: all of the {len(rtt)} pings were lost; there is no round trip to fit a delay to")
     interval_s = pings.interval_s or _usual(unix)
     place, notes = _places(file, unix, interval_s)
-    if any(limited):
-        notes += (f"{file}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
-    counted = ~np.array(limited, bool)
     notes = (*(f"{file.name}: {note}" for note in log.notes), *notes)
     return Pings(
-        file, interval_s, pings.size or DEFAULT_BYTES, rtt[counted], place[counted], notes, log.system,
+        file, interval_s, pings.size or DEFAULT_BYTES, rtt, place, notes, log.system,
         tuple(_unknown(pings.counts, pings.is_measured and pings.interval_s is not None)),
     )  # fmt: skip
 
@@ -140,7 +135,8 @@ def joined(series: Sequence[Pings]) -> Pings:
     """
     first = series[0]
     for other in series[1:]:
-        if (other.interval_s, other.size) != (first.interval_s, first.size):
+        is_as_often = math.isclose(other.interval_s, first.interval_s, rel_tol=SAME_INTERVAL)
+        if not is_as_often or other.size != first.size:
             raise InputError(
                 f"{other.log}: pings of {other.size} bytes each {1000 * other.interval_s:g} ms, those of {first.log} "
                 f"are of {first.size} bytes each {1000 * first.interval_s:g} ms; fit them apart"

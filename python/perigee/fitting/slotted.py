@@ -22,6 +22,8 @@ class SlottedProfile:
         slotted: what that has.
         down_bps: mean rate towards the user, where it is known otherwise.
         up_bps: mean rate away from the user, where it is known.
+        notes: what a reader should know of the recording.
+        unknown: parts of the link that a recording cannot tell.
     """
 
     name: str
@@ -29,6 +31,8 @@ class SlottedProfile:
     slotted: Slotted
     down_bps: int | None = None
     up_bps: int | None = None
+    notes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ("queues and losses: a recording of what a link carried has none",)
 
     @property
     def text(self) -> str:
@@ -53,11 +57,14 @@ class SlottedProfile:
         return "\n".join(lines) + "\n"
 
     @property
-    def defaults(self) -> list[str]:
-        """The values that were not recorded, and what stands for them."""
-        found = [("queue", self._queue), ("loss", self._loss)]
-        found += [(f"{way}.rate.mean", self._rate(way)["mean"]) for way in ("down", "up")]
-        return [f"{key} = {value.toml}: {' '.join(value.source)}" for key, value in found if not value.measured]
+    def assumed(self) -> dict[str, Value]:
+        """The values that were not recorded, by their keys."""
+        found = {
+            f"{way}.{key}": value
+            for way in ("down", "up")
+            for key, value in (("queue", self._queue), ("loss", self._loss), ("rate.mean", self._rate(way)["mean"]))
+        }
+        return {key: value for key, value in found.items() if not value.measured}
 
     @property
     def _queue(self) -> Value:

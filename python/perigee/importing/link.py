@@ -128,6 +128,16 @@ class Link:
         notes = ["", *comment(tuple(f"Note: {note}." for note in self.notes))] if self.notes else []
         return "\n".join([*head, *notes, *body]) + "\n"
 
+    @property
+    def assumed(self) -> list[str]:
+        """Keys that the configuration says nothing of."""
+        return [
+            f"{way}.{key}"
+            for way, direction in (("down", self.down), ("up", self.up))
+            for key in _KEYS
+            if key not in direction.sources
+        ]
+
 
 @dataclass(frozen=True)
 class Place:

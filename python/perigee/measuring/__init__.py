@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Measurements of real paths: round trips, and probes at constant rates."""
+"""Measurements of real paths: probes at constant rates, and pings beside them."""

@@ -166,12 +166,12 @@ def probe(
     """
     done = [] if log is None else _continued(log, plan)
     limits_bps = {} if plan.most_bps is None else dict.fromkeys(plan.directions, plan.most_bps)
-    beside = Pings(plan.host, plan.token, plan.port) if plan.in_band else nullcontext()
-    with _connected(plan) as link, beside as pings:
+    with _connected(plan) as link:
         while (following := plan.next_step(done, limits_bps)) is not None:
             direction, rate_bps = following
             try:
-                step = _measure(plan, link, direction, rate_bps, watch, pings)
+                with Pings(plan.host, IDLE_S + plan.time_s) if plan.in_band else nullcontext() as pings:
+                    step = _measure(plan, link, direction, rate_bps, watch, pings)
             except RateLimitError as error:
                 is_under_way = any(step.direction == direction for step in done)
                 if not plan.find or not is_under_way or rate_bps <= error.limit_bps:
@@ -269,12 +269,13 @@ def _measure(
     plan: ProbePlan, link: socket.socket, direction: Direction, rate_bps: int, watch: Watch, pings: Pings | None
 ) -> Step:
     title = f"{direction} {number(rate_bps / 1e6, 2)} Mbit/s"
+    key = key_of(plan.token)
     idle_from = time.monotonic()
     if pings is not None:
         _wait_idle(idle_from + IDLE_S, title, watch, pings)
     began = time.time()
     told = native.probe_once(
-        link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
+        link.fileno(), key, int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
         plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
     )  # fmt: skip
     if "failure" in told:
@@ -303,12 +304,14 @@ def _wait_idle(until_s: float, title: str, watch: Watch, pings: Pings) -> None:
         if not watch(f"idle before {title}", 0.0):
             raise InterruptedRunError(_STOPPED)
         time.sleep(_LOOK_S)
+    pings.check(answered=True)
 
 
 def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket) -> Exception:
-    where, limit = f"{plan.host}, port {plan.port}", told["limit"]
+    where, failure = f"{plan.host}, port {plan.port}", told["failure"]
+    ((kind, limit),) = failure.items() if isinstance(failure, dict) else ((failure, 0),)
     mbps = number(limit / 1e6, 2)
-    if told["failure"] == "rate_of_one":
+    if kind == "rate_of_one":
         said = f"{title}: the server allows a client {mbps} Mbit/s; give a lower --rate, or raise its --max-rate"
         return RateLimitError(said, limit)
     wrong = {
@@ -327,10 +330,9 @@ def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket)
         "busy": f"{where}: the server has its maximum number of clients; try again later",
         "fell_silent": f"{title}: no packet from the server for 15 s; the path or the server is down",
         "silence": f"{title}: the server received nothing from here for 5 s, and stopped",
-        "forgotten": f"{title}: the server does not know this probe; it was probably restarted",
+        "unknown": f"{title}: the server does not know this probe; it was probably restarted",
         "damaged": f"{title}: the server's report cannot be read; it probably has another version",
     }
-    kind = told["failure"]
     if kind == "cancelled":
         return InterruptedRunError(_STOPPED)
     if kind in wrong:

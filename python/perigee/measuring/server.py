@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The server beyond a real path: one process answers `perigee ping` and carries out `perigee probe`."""
+"""The server of `perigee probe` beyond a real path."""
 
 from __future__ import annotations
 
@@ -13,15 +13,8 @@ from perigee.errors import RunError
 from perigee.measuring.tokens import key_of
 
 PORT = 7301
-PING_BYTES = 20
-"""Bytes of a ping, as in the campaign of Claypool et al. 2021."""
-LARGEST_PING_BYTES = 1400
 BUFFER_BYTES = 4 << 20
 """Buffer of a socket, large enough for arrivals while the program sleeps."""
-
-
-GoOn = Callable[[int, int, str | None], bool]
-"""Called with the pings answered so far, the clients at a probe, and the last address with an older version."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +22,12 @@ class Limits:
     """Limits of a server.
 
     Attributes:
-        pings: pings of one address answered in a second; all together have 16 times as many.
         rate_bps: rate of one client's probe.
         total_bps: rate of all clients' probes together.
         time_s: length of one probe.
         clients: clients at a probe at a time; each has at the most one megabyte of memory.
     """
 
-    pings: int = 1000
     rate_bps: int = 200_000_000
     total_bps: int = 400_000_000
     time_s: float = 900.0
@@ -48,7 +39,7 @@ def serve(
     port: int,
     token: bytes,
     limits: Limits = Limits(),
-    go_on: GoOn = lambda _answered, _clients, _older: True,
+    go_on: Callable[[], bool] = lambda: True,
     begun: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer until `go_on` returns false.
@@ -73,7 +64,7 @@ def serve(
         begun()
         native.probe_serve(
             listening.fileno(), key, os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
-            limits.clients, limits.pings, go_on,
+            limits.clients, go_on,
         )  # fmt: skip
 
 

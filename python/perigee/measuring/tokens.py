@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The secret that both ends of a ping or a probe know: from an option, a file, or made; and the key made of it."""
+"""The secret that both ends of a probe know: from an option, a file, or made; and the key made of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def secret(token: str | None, token_file: Path | None = None, *, make: bool = Fa
     if token is None:
         raise InputError(
             "no token is given; both ends take the same one with --token, --token-file or the variable PERIGEE_TOKEN, "
-            "and start `perigee ping --serve` there, which makes one"
+            "and start `perigee probe --serve` there, which makes one"
         )
     if len(token) < SHORTEST:
         raise InputError(

@@ -204,7 +204,7 @@ class Results:
         return json.loads(kept[1]) if kept else {}
 
     def files(self) -> list[dict[str, Any]]:
-        """Return of each file that was analysed its `name`, `kind` and `notes`; nothing of a study's results.
+        """Return of each file that was analysed its `name`, `kind`, `notes` and `began_s`; nothing of a study.
 
         Those of a campaign have their `run`, `round`, `flow`, time (`began_unix_s`) and all their `parts`, too.
         """

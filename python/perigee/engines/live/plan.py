@@ -254,7 +254,7 @@ def client(flow: LiveFlow, measure: Measure, hosts: Hosts, host: str, port: int)
 def _refusals(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
     name, ends = flow.name, (flow.from_node, flow.to_node)
     if flow.kind not in ("bulk", "udp"):
-        instead = ", and `perigee ping` measures round trips" if flow.kind == "ping" else ""
+        instead = ", and `ping` measures round trips" if flow.kind == "ping" else ""
         yield (f"flow `{name}`: iperf3 has no `{flow.kind}`{instead}; leave it out: --set flows.{name}.count=0")
         return
     mine = hosts.client_of(flow)

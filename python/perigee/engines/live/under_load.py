@@ -2,8 +2,7 @@
 """Latency under load of a real path: pings before, beside and after transfers of iperf3 in one or both directions.
 
 The load is that of the test "real-time response under load" (RRUL) of D. Taht and T. Hoiland-Jorgensen's Flent: several
-TCP transfers in each direction at once. The pings are those of `perigee ping` if there is a token for its server, and
-otherwise those of the system's `ping`.
+TCP transfers in each direction at once. The pings are those of the system's `ping`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,12 +25,13 @@ from perigee.analysis.log import Flow
 from perigee.engines.live.client import Local, end
 from perigee.errors import InputError, RunError
 from perigee.files import read_bounded, storage_errors
+from perigee.measuring.beside import SystemPing, need_ping
 from perigee.measuring.in_band import Difference, difference
-from perigee.measuring.ping import PingPlan, ping
-from perigee.measuring.round_trips import RoundTrips
 
-OWN_PINGS, SYSTEM_PINGS, TRANSFERS, PLAN = "pings.csv", "pings.txt", "iperf3.json", "plan.json"
+SYSTEM_PINGS, TRANSFERS, PLAN = "pings.txt", "iperf3.json", "plan.json"
 """Files of a measurement."""
+OWN_PINGS = "pings.csv"
+"""Pings of a measurement of version 0.1, which had them from a server of its own."""
 DIRECTIONS = ("both", "down", "up")
 MOST_STREAMS = 32
 REPORT_S = 0.2
@@ -62,7 +61,6 @@ class LoadPlan:
         idle_s: time without load before and after it, s.
         interval_s: between two pings, s.
         cc: congestion control at both ends; none: that of the hosts.
-        ping_port: UDP port of `perigee ping --serve`; none: the system's `ping` is used.
     """
 
     host: str
@@ -73,7 +71,6 @@ class LoadPlan:
     idle_s: float = 5.0
     interval_s: float = 0.2
     cc: str | None = None
-    ping_port: int | None = None
 
     @property
     def transfers(self) -> int:
@@ -187,12 +184,11 @@ class UnderLoad:
         return float(self.rates[direction].mean())
 
 
-def measure(plan: LoadPlan, token: bytes | None, folder: Path, go_on: GoOn = lambda _what, _share: True) -> bool:
+def measure(plan: LoadPlan, folder: Path, go_on: GoOn = lambda _what, _share: True) -> bool:
     """Measure, and write a new folder with the pings, what iperf3 wrote, and the plan.
 
     Args:
-        plan: the settings; `ping_port` and a token belong together.
-        token: the secret of `perigee ping --serve`.
+        plan: the settings.
         folder: a folder that does not exist yet.
         go_on: called regularly.
 
@@ -204,14 +200,14 @@ def measure(plan: LoadPlan, token: bytes | None, folder: Path, go_on: GoOn = lam
         RunError: the path or its server failed.
         StorageError: the folder cannot be written.
     """
-    _check(plan, folder)
+    _check(folder)
     with storage_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         place = tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)
     try:
         made = Path(place)
         made.chmod(0o755)
-        if not _carry_out(plan, token, made, go_on):
+        if not _carry_out(plan, made, go_on):
             return False
         with storage_errors(folder):
             made.rename(folder)
@@ -220,24 +216,20 @@ def measure(plan: LoadPlan, token: bytes | None, folder: Path, go_on: GoOn = lam
     return True
 
 
-def _check(plan: LoadPlan, folder: Path) -> None:
+def _check(folder: Path) -> None:
     if folder.exists():
         raise InputError(f"{folder}: exists already; give another folder with --out")
-    programs = {"iperf3": "iperf3"} | ({} if plan.ping_port else {"ping": "iputils-ping"})
-    for program, package in programs.items():
-        if shutil.which(program) is None:
-            raise InputError(f"{program} is not installed; install it with: apt install {package}")
+    if shutil.which("iperf3") is None:
+        raise InputError("iperf3 is not installed; install it with: apt install iperf3")
+    need_ping()
 
 
-def _carry_out(plan: LoadPlan, token: bytes | None, folder: Path, go_on: GoOn) -> bool:
+def _carry_out(plan: LoadPlan, folder: Path, go_on: GoOn) -> bool:
     with _Schedule(plan, go_on).begun() as schedule:
-        if plan.ping_port is None:
-            _system_pings(plan, folder / SYSTEM_PINGS, schedule.step)
-        else:
-            own = PingPlan(
-                plan.host, token or b"", port=plan.ping_port, interval_s=plan.interval_s, timeout_s=_PING_TIMEOUT_S
-            )
-            ping(own, folder / OWN_PINGS, schedule.after_first)
+        with SystemPing(plan.host, plan.interval_s, folder / SYSTEM_PINGS, plan.whole_s) as pings:
+            while schedule.step():
+                pings.check()
+                time.sleep(_LOOK_S)
         if schedule.load is None:
             return False
         begun_s, output = schedule.load
@@ -274,10 +266,6 @@ class _Schedule:
     def load(self) -> tuple[float, bytes] | None:
         """When iperf3 was started, s since 1970, and its output; None until all is done."""
         return (self._started_unix_s, self._output) if self._is_complete else None
-
-    def after_first(self, counted: RoundTrips) -> bool:
-        """As `step`, once a ping is counted: opening a session with the server takes time."""
-        return self.step() if counted.sent or self._begun is not None else self._go_on("opening a session", 0.0)
 
     def step(self) -> bool:
         """Do what is due; return whether to send further pings.
@@ -324,25 +312,6 @@ class _Schedule:
         return f"{self._plan.host}, TCP port {self._plan.port}"
 
 
-def _system_pings(plan: LoadPlan, log: Path, step: Callable[[], bool]) -> None:
-    """Run the system's `ping` into a file until `step` says no."""
-    line = ["ping", "-n", "-D", "-i", f"{plan.interval_s:g}", plan.host]
-    with storage_errors(log), log.open("wb") as file:
-        process = subprocess.Popen(line, stdout=file, stderr=subprocess.PIPE, start_new_session=True)  # noqa: S603
-    try:
-        while step():
-            if process.poll() is not None:
-                said = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
-                raise RunError(f"{plan.host}: {said or 'ping ended'}")
-            time.sleep(_LOOK_S)
-    finally:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        process.wait()
-        if process.stderr:
-            process.stderr.close()
-
-
 def read(folder: Path) -> UnderLoad:
     """Read a measurement.
 
@@ -350,13 +319,13 @@ def read(folder: Path) -> UnderLoad:
         InputError: the folder has none, or a file is damaged.
     """
     plan, begun_unix_s = _plan_of(folder)
-    log = folder / (SYSTEM_PINGS if plan.ping_port is None else OWN_PINGS)
+    log = folder / (OWN_PINGS if (folder / OWN_PINGS).is_file() else SYSTEM_PINGS)
     if not log.is_file():
         raise InputError(f"{folder}: {log.name} is missing; give a folder that `perigee rrul` wrote")
     pings = list(logs.entries_of(log))
     sent_unix_s = np.array([at for at, _ in pings], dtype=np.float64)
-    rtt_ms = np.array([one if isinstance(one, float) else math.nan for _, one in pings], dtype=np.float64)
-    if plan.ping_port is None:
+    rtt_ms = np.array([math.nan if one is None else one for _, one in pings], dtype=np.float64)
+    if log.name == SYSTEM_PINGS:
         # The system's `ping` prints when an answer came.
         sent_unix_s -= np.nan_to_num(rtt_ms) / 1000
     text = read_bounded(folder / TRANSFERS, _MOST_BYTES, "output of iperf3")
@@ -391,6 +360,7 @@ def _plan_of(folder: Path) -> tuple[LoadPlan, float]:
     try:
         values = json.loads(read_bounded(path, 1 << 16, "plan"))
         begun_unix_s = float(values.pop("load_began_unix_s"))
+        values.pop("ping_port", None)
         plan = LoadPlan(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: damaged; give a folder that `perigee rrul` wrote") from error
@@ -421,6 +391,3 @@ def _retransmitted(flows: Sequence[Flow]) -> int | None:
     counts = [flow.seen.retransmitted_packets for flow in flows]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-_PING_TIMEOUT_S = 5.0

@@ -50,8 +50,7 @@ def _report(several: Named) -> Report:
     plan = first.plan
     way = "each way" if plan.direction == "both" else plan.direction
     load = f"{counted(plan.streams, 'transfer')} {way} for {plan.time_s} s"
-    made = [("Host", plan.host), ("Load", load), ("Congestion control", plan.cc or "that of the hosts"),
-            ("Pings", "the system's" if plan.ping_port is None else "of perigee ping")]  # fmt: skip
+    made = [("Host", plan.host), ("Load", load), ("Congestion control", plan.cc or "that of the hosts")]
     lines = directions(first) if is_one else [f"{own}: {sentence(measured)}" for own, measured in several.items()]
     return Report(
         title=f"Latency under load to {plan.host}" + ("" if is_one else f": {', '.join(several)}"),

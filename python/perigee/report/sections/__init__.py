@@ -41,6 +41,7 @@ from perigee.report.sections import (
     tests,
     time_sequence,
     timeline,
+    together,
     tradeoff,
 )
 
@@ -62,6 +63,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "download": download.section,
     "representative": representative.section,
     "recorded": recorded.section,
+    "together": together.section,
     "timeline": timeline.section,
     "time_sequence": time_sequence.section,
     "sharing": sharing.section,
@@ -104,8 +106,8 @@ JUDGED = ("claims", "published")
 """Sections that hold the results against a publication; they are in every report of a study that has one."""
 
 OF_FILES = (
-    "recorded", "summary", "quality", "exchanges", "responses", "datagrams", "delay", "time_sequence", "short_time",
-    "periods", "capture", "setup",
+    "recorded", "together", "summary", "quality", "exchanges", "responses", "datagrams", "delay", "time_sequence",
+    "short_time", "periods", "capture", "setup",
 )  # fmt: skip
 """Default sections of a report of captures and other files: their flows are not of one study to be compared."""
 
