@@ -14,7 +14,8 @@
  * Differences from the paper (as Linux):
  *  - d is the mean of a round trip, dm comes from the largest single sample
  *  - a timeout starts over: Reno's constants, until a round trip has a mean
- * Differences from Linux: the paper's threshold of 10 packets (15).
+ * Differences from Linux: the paper's threshold of 10 packets (15); ten bits of alpha and beta (7 and 6); growth keeps remainders, and
+ * counts what a recovery's end covers as delivered, not once more; five round trips in a row (in all).
  *
  * Units: packets; round trips in us; alpha << 10; beta in parts of 1024.
  */
