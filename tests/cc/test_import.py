@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee cc import`: kernel modules and struct_ops programs become files of Perigee, or are refused with a line."""
+"""The command `perigee cc import`: kernel modules and programs become files of Perigee, or are refused with a line."""
 
 from __future__ import annotations
 
@@ -166,7 +166,8 @@ def test_a_module_becomes_a_file_that_is_its_author_s(perigee: Perigee, tmp_path
     assert '#define CC_LICENSE "GPL v2"\n#include "kernel.h"' in text
     missing = [line for line in MODULE.splitlines() if line and line not in text.splitlines()]
     changed = re.compile(
-        r"#include|keep __read_mostly|static bool slow|u32 steps __read|void made_init|static const u32 table|return table|steps = |while|->last|clamp"
+        r"#include|keep __read_mostly|static bool slow|u32 steps __read|void made_init|static const u32 table"
+        r"|return table|steps = |while|->last|clamp"
         r"|^\t\.|^static struct tcp_congestion_ops|^};"
     )
     assert not [line for line in missing if not changed.search(line)]
@@ -200,6 +201,7 @@ def test_an_imported_file_passes_its_check(perigee: Perigee, tmp_path: Path, tex
 
 def test_flows_with_other_parameters_do_not_know_of_each_other(perigee: Perigee, tmp_path: Path) -> None:
     imported(perigee, tmp_path)
+
     def study(name: str, keeps: list[int]) -> pl.DataFrame:
         nodes = '"server", "client", "second", "third"' if len(keeps) > 1 else '"server", "client"'
         parts = [f'name = "{name}"\ntime_limit = "11 s"\nnodes = [{nodes}]\n']
@@ -216,8 +218,10 @@ def test_flows_with_other_parameters_do_not_know_of_each_other(perigee: Perigee,
     alone = [study(f"one-{keep}", [keep]) for keep in (200, 900)]
     assert together["sent_packets"][0] != together["sent_packets"][1]
     # The links share nothing, so that a difference is what one flow's callbacks left for the other's.
-    assert together.sort("flow").select("flow", "received_bytes").equals(
-        pl.concat(alone).sort("flow").select("flow", "received_bytes")
+    assert (
+        together.sort("flow")
+        .select("flow", "received_bytes")
+        .equals(pl.concat(alone).sort("flow").select("flow", "received_bytes"))
     )
 
 
@@ -229,16 +233,22 @@ def test_what_the_kernel_does_not_lend_is_refused_by_name(perigee: Perigee, tmp_
         ("m->since = nonsense;", "error: 'nonsense' undeclared"),
         ("steps = 3;", "`made_init` changes `steps`, which all connections would share"),
     ):
-        assert f"mod.c:{line}: {said}" in refused(perigee, tmp_path, ("\n\tm->since = tcp_jiffies32;\n", f"\n\t{inserted}\n"))
+        assert f"mod.c:{line}: {said}" in refused(
+            perigee, tmp_path, ("\n\tm->since = tcp_jiffies32;\n", f"\n\t{inserted}\n")
+        )
 
 
 def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path: Path) -> None:
     member = (".undo_cwnd = tcp_reno_undo_cwnd,", ".skb_marked_lost = made_init, .undo_cwnd = tcp_reno_undo_cwnd,")
-    assert "`skb_marked_lost` is no callback of Linux's: it needs a patched kernel" in refused(perigee, tmp_path, member)
+    assert "`skb_marked_lost` is no callback of Linux's: it needs a patched kernel" in refused(
+        perigee, tmp_path, member
+    )
     assert 'mod.c:4: there is no "mine.h" beside' in refused(perigee, tmp_path, ("<net/tcp.h>", '"mine.h"'))
     assert "mod.c:4: the file includes tcp.h" in refused(perigee, tmp_path, ("<net/tcp.h>", '"tcp.h"'))
     assert "is of type `charp`" in refused(perigee, tmp_path, ("module_param(keep, int", "module_param(keep, charp"))
-    assert "has no `struct tcp_congestion_ops" in refused(perigee, tmp_path, ("struct tcp_congestion_ops made", "int made"))
+    assert "has no `struct tcp_congestion_ops" in refused(
+        perigee, tmp_path, ("struct tcp_congestion_ops made", "int made")
+    )
     assert "at most 15" in refused(perigee, tmp_path, ("made-up", "a-name-of-many-letters"))
     (tmp_path / "mod.c").unlink()
     done = perigee("cc", "import", "mod.c")
@@ -247,7 +257,8 @@ def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path
 
 def test_functions_of_another_module_come_with_its_header(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "half.h").write_text("#define HALF 2\nu32 half_of(u32 x);\n", encoding="utf-8")
-    source = '#include "half.h"\nstatic u32 inner(u32 x)\n{\n\treturn x / HALF;\n}\nu32 half_of(u32 x)\n{\n\treturn inner(x);\n}\n'
+    source = '#include "half.h"\nstatic u32 inner(u32 x)\n{\n\treturn x / HALF;\n}\n'
+    source += "u32 half_of(u32 x)\n{\n\treturn inner(x);\n}\n"
     (tmp_path / "half.c").write_text(source + "int other(void)\n{\n\treturn kmalloc(3);\n}\n", encoding="utf-8")
     text = MODULE.replace("<net/tcp.h>", '"half.h"').replace("keep / SCALE", "keep / SCALE + half_of(0)")
     made, _ = imported(perigee, tmp_path, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Linux's own congestion control modules: which import, simulate and load, and whether they do what this project's files do.
+"""Linux's own congestion control modules: which import, simulate and load, and whether they do what our files do.
 
     modules.py                 all of it, and writes docs/models/validation-imported.md (five minutes; loads as root)
     modules.py --module bic    one of them; may be given several times; its cells are printed
@@ -56,14 +56,14 @@ class MissingError(Exception):
 
 @dataclass
 class Found:
-    """What came of a module.
+    """A module, and what came of it.
 
     Attributes:
         name: of the module.
         refused: why it is not imported; empty: it is.
         checked: what random events find; empty: nothing.
         loaded: why the kernel refused it; empty: it did not; none: not tried, for want of root.
-        flows: its transfers, those of this project's file, and those of the one of the two in which known differences are undone.
+        flows: its transfers, those of this project's file, and of the one in which known differences are undone.
         said: what the import changed.
     """
 
@@ -164,7 +164,7 @@ def cells(found: Found) -> Iterator[dict[str, Any]]:
         ours = here.filter(pl.col("cc") == OURS[found.name])
         changed = here.filter(pl.col("cc") == "undone")
         theirs = here.filter(~pl.col("cc").is_in([OURS[found.name], "undone"]))
-        means = [[float(part[column].cast(pl.Float64).mean()) for column in columns] for part in (ours, theirs)]
+        means = [part.select(pl.col(columns).cast(pl.Float64).mean()).row(0) for part in (ours, theirs)]
         figures = [(mean[0], mean[1], 100 * mean[2] / max(mean[3], 1)) for mean in means]
         other = ours if known.get("file") == "module" else theirs
         yield {
@@ -214,7 +214,7 @@ def why(all_found: Sequence[Found]) -> Iterator[str]:
     for found in all_found:
         for what, said in (("is refused", found.refused), ("is checked", found.checked), ("is loaded", found.loaded)):
             if said:
-                lines = said.replace(str(Path(tempfile.gettempdir())), "").splitlines()
+                lines = re.sub(r"\S*/perigee-modules-\w+/", "", said[said.rfind("error: ") :]).splitlines()
                 yield f"`{found.name}` {what}:\n\n```text\n" + "\n".join(line[:200] for line in lines[:8]) + "\n```\n\n"
 
 
@@ -236,9 +236,14 @@ def main() -> None:
         print("".join(table(found)) + "".join(differing(found)) + "".join(why(found)), end="")
         return
     text = (FOLDER / "page.txt").read_text(encoding="utf-8")
-    for mark, rows in (("MODULES\n", table(found)), ("CELLS\n", differing(found)), ("KNOWN\n", known()), ("WHY\n", why(found))):
+    for mark, rows in (
+        ("MODULES\n", table(found)),
+        ("CELLS\n", differing(found)),
+        ("KNOWN\n", known()),
+        ("WHY\n", why(found)),
+    ):
         text = text.replace(mark, "".join(rows))
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(text.rstrip() + "\n", encoding="utf-8")
     print(PAGE)
 
 

@@ -27,8 +27,8 @@ def import_(
     Takes a module (`#include <net/tcp.h>`, `tcp_register_congestion_control()`) or a struct_ops program (`vmlinux.h`,
     `BPF_PROG`), and writes one file on top of `kernel.h`. Headers of its own lie beside it. `module_param`s become
     parameters, the module's init is kept, the licence and all other text stay the author's. Says what was mapped,
-    renamed and left out. Compiles the file for both hosts; nothing of it is executed. What needs memory of its own, or fields or callbacks
-    of a patched kernel, is refused with its line. An existing file is never replaced.
+    renamed and left out. Compiles the file for both hosts; nothing of it is executed. What needs memory of its own, or
+    fields or callbacks of a patched kernel, is refused with its line. An existing file is never replaced.
 
     [bold]Examples[/bold]
 

@@ -64,7 +64,9 @@ def _left_to_reno(found: Foreign, function: Item) -> Iterator[Edit]:
         table = next((item for item in found.items if item.names == [match[2] or match[4]] and item.body), None)
         called = {word for word in table.words() if word.startswith("tcp_")} if table else set()
         if table is None or called - OF_TCP_H - {OPS}:
-            raise RefusedError(match.start(), "it changes the connection's algorithm", "leave_to_reno(sk) leaves it to Reno")
+            raise RefusedError(
+                match.start(), "it changes the connection's algorithm", "leave_to_reno(sk) leaves it to Reno"
+            )
         found.notes.append(f"`{table.names[0]}`: leave_to_reno(), which gives the connection the kernel's own Reno")
         yield match.start(), match.end(), f"leave_to_reno({match[1] or match[3]})"
 
@@ -72,7 +74,9 @@ def _left_to_reno(found: Foreign, function: Item) -> Iterator[Edit]:
 def _clamped(found: Foreign, function: Item) -> Iterator[Edit]:
     """Yield the places that set the largest window, which BPF does by an option of the socket."""
     for match in _CLAMP.finditer(found.text, function.start, function.end):
-        _note(found, "a largest window, snd_cwnd_clamp: tcp_snd_cwnd_clamp_set(), in the kernel an option of the socket")
+        _note(
+            found, "a largest window, snd_cwnd_clamp: tcp_snd_cwnd_clamp_set(), in the kernel an option of the socket"
+        )
         yield match.start(), match.end(1), f"tcp_snd_cwnd_clamp_set({match[1]}"
         yield match.end(1), match.end(2), ", "
         yield match.end(3), match.end(3), ")"

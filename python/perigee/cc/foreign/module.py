@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a module of the kernel, or a `struct_ops` program, says of itself: name, licence, parameters, callbacks, memory."""
+"""What a kernel module, or a `struct_ops` program, says of itself: name, licence, parameters, callbacks, memory."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -124,7 +125,7 @@ def read(text: str, name: str) -> Foreign:
     tables = {item.names[0]: item for item in items if item.kind == "variable" and item.has(OPS) and item.body}
     if not tables:
         raise InputError(
-            f"{name}: has no `struct {OPS} ... = {{ ... }}`, with which a module or a struct_ops program registers its callbacks",
+            f"{name}: has no `struct {OPS} ... = {{ ... }}`, with which a module or a program registers its callbacks",
             "name the C file that has it",
         )
     registered = _registered(text)
@@ -174,9 +175,7 @@ def _read_calls(found: Foreign) -> None:
         parameter.doc = texts.get(parameter.name, '"parameter of the module"')
 
 
-def _parameter(
-    found: Foreign, item: Item, name: str, kind: str, variables: Mapping[str, Item]
-) -> Iterator[Parameter]:
+def _parameter(found: Foreign, item: Item, name: str, kind: str, variables: Mapping[str, Item]) -> Iterator[Parameter]:
     if kind not in _LARGEST:
         raise RefusedError(item.start, f"the parameter `{name}` is of type `{kind}`", "parameters here are numbers")
     if name not in variables:
@@ -286,7 +285,7 @@ def _written(function: Item, names: set[str]) -> Iterator[Token]:
     tokens = function.tokens
     own = {
         after.text
-        for before, after in zip(tokens, tokens[1:], strict=False)
+        for before, after in itertools.pairwise(tokens)
         if after.text in names and (before.kind == "word" and before.text not in ("return", "else", "sizeof"))
     }
     for at, token in enumerate(tokens):

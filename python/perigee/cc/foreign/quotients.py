@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Signed divisions, which BPF had not before its fourth instruction set: each becomes a call, where the compiler refuses it."""
+"""Signed divisions, which BPF had not before its fourth instruction set: a call, where the compiler refuses one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLOSING = {")": "(", "]": "["}
 
 
 def without_signed_division(text: str, messages: str) -> str | None:
-    """Rewrite the division that a compiler for BPF refuses, `a / b`, as `QUOTIENT(a, b)`, with those within its operands.
+    """Rewrite a division that a compiler for BPF refuses as `QUOTIENT(a, b)`, with those within its operands.
 
     Args:
         text: the file.
@@ -79,7 +79,9 @@ def _unit_backwards(tokens: Sequence[Token], at: int) -> int:
         before = tokens[at - 1]
         if before.text in (".", "->"):
             at -= 2
-        elif (tokens[at].text in ("(", "[") and before.kind == "word" and before.text != "return") or before.text in _CLOSING:
+        elif (
+            tokens[at].text in ("(", "[") and before.kind == "word" and before.text != "return"
+        ) or before.text in _CLOSING:
             # A call, an element, or a cast.
             at -= 1
         else:

@@ -24,12 +24,12 @@ _INCLUDE = re.compile(r'\s*#\s*include\s*(?:<([^>]*)>|"([^"]*)")')
 
 @dataclass
 class Source:
-    """A text and the place of each of its lines.
+    r"""A text and the place of each of its lines.
 
     Examples:
-        >>> source = Source("a\\nb\\n", [(Path("x.c"), 1), (Path("x.c"), 2)])
-        >>> source.edited([(2, 3, "c\\nd")])
-        Source(text='a\\nc\\nd\\n', places=[(PosixPath('x.c'), 1), (PosixPath('x.c'), 2), (PosixPath('x.c'), 2)])
+        >>> source = Source("a\nb\n", [(Path("x.c"), 1), (Path("x.c"), 2)])
+        >>> source.edited([(2, 3, "c\nd")])
+        Source(text='a\nc\nd\n', places=[(PosixPath('x.c'), 1), (PosixPath('x.c'), 2), (PosixPath('x.c'), 2)])
     """
 
     text: str

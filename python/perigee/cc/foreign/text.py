@@ -84,10 +84,10 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def items_of(text: str) -> list[Item]:
-    """Return what is at the top level of a text, in order.
+    r"""Return what is at the top level of a text, in order.
 
     Examples:
-        >>> text = "#define A 1\\nstatic int b = A;\\nmodule_param(b, int, 0);\\nstatic u32 f(u32 x) { return x; }"
+        >>> text = "#define A 1\nstatic int b = A;\nmodule_param(b, int, 0);\nstatic u32 f(u32 x) { return x; }"
         >>> [(item.kind, item.names) for item in items_of(text)]
         [('directive', ['A']), ('variable', ['b']), ('call', ['module_param']), ('function', ['f'])]
     """

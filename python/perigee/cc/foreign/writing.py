@@ -14,7 +14,7 @@ from pathlib import Path
 from perigee.cc.foreign.edits import STATE, edits
 from perigee.cc.foreign.module import CALLBACKS, Foreign, RefusedError, reachable, read
 from perigee.cc.foreign.quotients import without_signed_division
-from perigee.cc.foreign.source import Place, Source, gather, shown
+from perigee.cc.foreign.source import Place, gather, shown
 from perigee.cc.foreign.text import arguments
 from perigee.core import native
 from perigee.errors import InputError
@@ -26,10 +26,11 @@ _ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)\([ \t]*(\w+)[ \t]*,[ \t]*
 _MESSAGE = re.compile(r"^[^\s:]*?:(\d+)(:\d+)?: (.*)$")
 _MISSING_FUNCTION = re.compile(r"implicit declaration of function ['\"](\w+)['\"]")
 _MISSING_FIELD = re.compile(r"['\"](?:const )?struct (\w+)['\"] has no member named ['\"](\w+)['\"]")
+_OWN_MEMORY = "it takes memory of its own: keep it in the struct that inet_csk_ca() returns, or in CC_STORAGE"
 _WHY = {
-    "kmalloc kzalloc kcalloc kvzalloc kfree": "it takes memory of its own: keep it in the struct that inet_csk_ca() returns, or in CC_STORAGE",
+    "kmalloc kzalloc kcalloc kvzalloc kfree": _OWN_MEMORY,
     "tcp_enter_cwr tcp_enter_recovery tcp_enter_loss": "only the kernel itself starts a reduction",
-    "bpf_map_lookup_elem bpf_map_update_elem bpf_sk_storage_get": "it has a map of its own: keep the state in CC_STORAGE",
+    "bpf_map_lookup_elem bpf_map_update_elem bpf_sk_storage_get": "it has a map: keep the state in CC_STORAGE",
 }
 
 
@@ -95,7 +96,9 @@ def _name(found: Foreign) -> str:
     while name in taken or name in ("jiffies", "param"):
         name += "_"
     if len(name) > NAME_LENGTH:
-        raise InputError(f"{name}: the name of an algorithm has at most {NAME_LENGTH} characters", "shorten its `.name`")
+        raise InputError(
+            f"{name}: the name of an algorithm has at most {NAME_LENGTH} characters", "shorten its `.name`"
+        )
     return name
 
 
@@ -123,8 +126,8 @@ def _report(found: Foreign, name: str) -> Iterator[str]:
 def _head(path: Path, found: Foreign, report: list[str]) -> str:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     said = textwrap.fill(
-        f"Written by `perigee cc import` from {path.name.replace('*/', '* /')} (SHA-256 {digest}...). The text is its author's, under its "
-        f"licence ({found.licence}); what was changed:",
+        f"Written by `perigee cc import` from {path.name.replace('*/', '* /')} (SHA-256 {digest}...). "
+        f"The text is its author's, under its licence ({found.licence}); what was changed:",
         110,
     ).splitlines()
     for line in report:
@@ -139,10 +142,13 @@ def _tail(found: Foreign, name: str) -> str:
         for one in found.parameters
     )
     states = list(dict.fromkeys(STATE.findall(found.text)))
-    wanted = f"struct {states[0]}" if len(states) == 1 else f"union {{ {' '.join(f'struct {s} {s}_;' for s in states)} }}"
+    wanted = (
+        f"struct {states[0]}" if len(states) == 1 else f"union {{ {' '.join(f'struct {s} {s}_;' for s in states)} }}"
+    )
     state = f"CC_STATE({wanted});\n" if states else ""
     text = (
-        f"\n/* Parameters and callbacks, as Perigee registers them. */\n#define PARAMETERS(P){rows}\nCC_PARAMETERS(PARAMETERS)\n"
+        "\n/* Parameters and callbacks, as Perigee registers them. */\n"
+        f"#define PARAMETERS(P){rows}\nCC_PARAMETERS(PARAMETERS)\n"
         f"{state}KERNEL_MODULE(PARAMETERS, {f'{found.init}()' if found.init else '0'})\n"
     )
     members = []
@@ -200,7 +206,8 @@ def _refusals(messages: str, places: list[Place]) -> Iterator[str]:
         at = line.split(": ", 1)[0]
         if function:
             why = next((why for names, why in _WHY.items() if function[1] in names.split()), None)
-            said = f"`{function[1]}` is a function of the kernel that it does not lend to BPF; {why or 'take in what it does'}"
+            said = f"`{function[1]}` is a function of the kernel that it does not lend to BPF; "
+            said += why or "take in what it does"
         elif missing:
             said = (
                 f"`{missing[2]}` of `struct {missing[1]}` is a patched kernel's, or one that tcp.h does not declare; "
