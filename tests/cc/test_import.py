@@ -244,6 +244,8 @@ def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path
         perigee, tmp_path, member
     )
     assert 'mod.c:4: there is no "mine.h" beside' in refused(perigee, tmp_path, ("<net/tcp.h>", '"mine.h"'))
+    for outside in ("/etc/passwd", "../mine.h"):
+        assert "neither beside the file nor below" in refused(perigee, tmp_path, ("<net/tcp.h>", f'"{outside}"'))
     assert "mod.c:4: the file includes tcp.h" in refused(perigee, tmp_path, ("<net/tcp.h>", '"tcp.h"'))
     assert "is of type `charp`" in refused(perigee, tmp_path, ("module_param(keep, int", "module_param(keep, charp"))
     assert "has no `struct tcp_congestion_ops" in refused(

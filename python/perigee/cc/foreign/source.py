@@ -93,6 +93,10 @@ def _gather(path: Path, seen: set[Path]) -> Source:
         header = path.parent / local
         if local == "tcp.h":
             raise InputError(f"{source.at(token.start)}: the file includes tcp.h: it is written for Perigee already")
+        if not _is_below(header, path.parent):
+            raise InputError(
+                f'{source.at(token.start)}: "{local}" is neither beside the file nor below it', "copy it there"
+            )
         if not header.is_file():
             raise InputError(
                 f'{source.at(token.start)}: there is no "{local}" beside the file',
@@ -110,6 +114,11 @@ def _gather(path: Path, seen: set[Path]) -> Source:
     text.append(source.text[done:])
     places += source.places[line:]
     return Source("".join(text), places)
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """Whether a file is where compilers may read an author's headers: a text can name any."""
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _read(path: Path) -> Source:
@@ -132,7 +141,7 @@ def _words(text: str) -> set[str]:
 def _companion(header: Path, used: set[str]) -> list[Source]:
     """Return the functions that a header declares, that are in use, and what they need, of the file of its name."""
     path = header.with_suffix(".c")
-    if not path.is_file():
+    if not path.is_file() or not _is_below(path, header.parent):
         return []
     source = _read(path)
     items = [item for item in items_of(source.text) if item.names]
