@@ -156,7 +156,7 @@ struct btf_kfunc_id_set {
 		(a) = (b);                                                                                                      \
 		(b) = kept_;                                                                                                    \
 	} while (0)
-/* Of an unsigned number, too: a difference that has wrapped is taken for the negative number that it is. */
+/* Takes unsigned numbers, too: a difference that has wrapped is taken for the negative number that it is. */
 #define SIGNED_MAGNITUDE(type, x)                                                                                       \
 	({                                                                                                                  \
 		type signed_ = (type)(x);                                                                                       \
@@ -208,7 +208,7 @@ static inline int fls(u32 x)
 #define div64_s64(n, by) divide(n, by)
 #define div64_long(n, by) divide(n, by)
 
-/* Of signed numbers, where the compiler for BPF has no such division; 0 where `by` is. */
+/* Quotients of signed numbers, where the compiler for BPF has no such division; 0 where `by` is. */
 #ifdef __bpf__
 #define QUOTIENT(n, by)                                                                                                 \
 	__builtin_choose_expr((__typeof__((n) / (by)))-1 < 0, (__typeof__((n) / (by)))divide(n, by), (n) / (by))
@@ -278,7 +278,7 @@ static inline int fls(u32 x)
 #define KERNEL_INDEX(table, index) (index)
 #define KERNEL_MEMBER(array, index) (&(array)[index])
 #define HZ 1000
-/* Of the callback at hand. */
+/* The socket of the callback at hand. */
 static KERNEL_GLOBAL struct sock *module_socket;
 #define jiffies ((unsigned long)jiffies_ms(module_socket))
 #define prandom_u32() random_u32(module_socket)

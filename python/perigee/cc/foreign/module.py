@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a kernel module, or a `struct_ops` program, says of itself: name, licence, parameters, callbacks, memory."""
+"""Reads what a module or a `struct_ops` program says of itself: name, licence, parameters, callbacks, memory."""
 
 from __future__ import annotations
 
