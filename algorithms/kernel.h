@@ -77,7 +77,7 @@ enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK
 		found_;                                                                                                         \
 	})
 
-/* What is said and counted elsewhere. */
+/* Messages, counters and what else is of the kernel alone. */
 #define pr_debug(...) ((void)0)
 #define pr_info(...) ((void)0)
 #define pr_warn(...) ((void)0)

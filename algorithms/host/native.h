@@ -6,7 +6,7 @@
  */
 #ifndef CC_STRUCTS_DECLARED
 
-/* What only the kernel forbids is left to `perigee cc check`. */
+/* Writes that only the kernel forbids are left to `perigee cc check`. */
 #define SEEN
 #define FLAG_BITS(name, bits) u8 name
 /* Authors' files are warned of what only the simulator has. */

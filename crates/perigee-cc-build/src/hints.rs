@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn a_file_for_the_kernels_headers_is_answered_with_the_command_that_imports_it() {
         let gcc = "my/mod.c:2:10: fatal error: linux/module.h: No such file or directory";
-        let hint = "hint: this is written for the kernel's own headers; `perigee cc import my/mod.c` makes a file of it that includes tcp.h\n";
+        let hint = "hint: this is written for the kernel's own headers; `perigee cc import my/mod.c` \
+                    makes a file of it that includes tcp.h\n";
         assert_eq!(hints(gcc), hint);
         assert_eq!(
             hints(&gcc.replace("linux/module.h: No such file or directory", "'vmlinux.h' file not found")),
