@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-bbr3 validate-advise wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-imported validate-bbr3 validate-advise wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -129,6 +129,9 @@ validate-limits: .venv/core.made ## what captures and results say limited a flow
 
 validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py
+
+validate-imported: .venv/core.made ## congestion control modules of Linux 6.1, imported, beside this project's files, into docs/models/validation-imported.md (five minutes; loads as root; skipped without Debian's package)
+	$(BIN)/python validation/imported/modules.py
 
 validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 paths, and what misses them (ten minutes)
 	$(BIN)/python validation/bbr3/grid.py

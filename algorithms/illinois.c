@@ -16,7 +16,8 @@
  *  - a timeout starts over: Reno's constants, until a round trip has a mean
  * Differences from Linux: the paper's threshold of 10 packets (15), and its five round trips in a row, where Linux counts all since alpha
  * left its maximum; begins with Reno's constants, as after a timeout (alpha_max, until the first round trip has a mean); round trips are
- * not cut at 3.4 s; growth keeps the remainder of each window.
+ * not cut at 3.4 s; ten bits of alpha and beta (7 and 6); growth keeps remainders, and counts what a recovery's end covers as delivered,
+ * not once more.
  *
  * Units: packets; round trips in us; alpha << 10; beta in parts of 1024.
  */

@@ -31,9 +31,9 @@ typedef signed char s8;
  * carries it, and a host of other structs refuses the library. The build says what to write here.
  */
 #ifndef __wasm32__
-#define CC_LAYOUT 0xb752d69dcb99758fULL
+#define CC_LAYOUT 0x126ccdc4bc16c5c4ULL
 #else /* pointers of 32 bits */
-#define CC_LAYOUT 0xd87ae234764aafc6ULL
+#define CC_LAYOUT 0x82a74f64da321bccULL
 #endif
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280
@@ -63,9 +63,11 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 
 /*
  * This header includes its host twice. First the host defines how the fields below are declared:
+ *   SEEN                   what a field has that the kernel lets an algorithm read alone: `const` there
  *   FLAG_BITS(name, bits)  a flag or a small number
  *   MIN_RTT_FIELD          the windowed minimum of the round trip; read it by tcp_min_rtt()
  *   SOCK_FIELDS            fields of the host alone, at the begin of the socket
+ *   SOCK_STATE_FIELD       the state of the connection, `sk_state`
  *   HOST_FIELDS            and at its end
  */
 #ifdef __bpf__
@@ -77,64 +79,72 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 
 struct sock {
 	SOCK_FIELDS
-	u64 sk_pacing_rate;     /* bytes/s; all ones: unlimited */
-	u64 sk_max_pacing_rate; /* bytes/s */
+	u64 sk_pacing_rate;          /* bytes/s; all ones: unlimited */
+	SEEN u64 sk_max_pacing_rate; /* bytes/s */
 	u32 sk_pacing_status;
-	u32 sk_gso_max_size; /* bytes */
-	u8 sk_pacing_shift;
+	SEEN u32 sk_gso_max_size; /* bytes */
+	SEEN u8 sk_pacing_shift;
+	SOCK_STATE_FIELD
 };
 
 struct inet_connection_sock {
 	struct sock sk;
 	u64 icsk_ca_priv[CA_PRIV_BYTES / 8];
 	FLAG_BITS(icsk_ca_state, 5);
-	u8 icsk_retransmits;
+	SEEN u8 icsk_retransmits;
 	struct {
 		u8 pending;
 	} icsk_ack;
 };
 
+/* Timestamps of the last segment received, ms; in the simulator as of pkts_acked(), 0 without the option. */
+struct tcp_options_received {
+	SEEN u32 rcv_tsval;
+	SEEN u32 rcv_tsecr;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	u64 tcp_mstamp;       /* now, us */
-	u64 tcp_wstamp_ns;    /* earliest departure of the next packet */
-	u64 tcp_clock_cache;  /* now, ns */
-	u64 delivered_mstamp; /* us */
-	u64 first_tx_mstamp;  /* us */
-	u64 bytes_acked;
-	u64 bytes_sent;
-	u32 snd_una;
-	u32 snd_nxt;
-	u32 snd_wnd; /* the peer's window, bytes */
-	u32 high_seq;
-	u32 write_seq;
+	SEEN u64 tcp_mstamp;       /* now, us */
+	SEEN u64 tcp_wstamp_ns;    /* earliest departure of the next packet */
+	SEEN u64 tcp_clock_cache;  /* now, ns */
+	SEEN u64 delivered_mstamp; /* us */
+	SEEN u64 first_tx_mstamp;  /* us */
+	SEEN u64 bytes_acked;
+	SEEN u64 bytes_sent;
+	SEEN u32 snd_una;
+	SEEN u32 snd_nxt;
+	SEEN u32 snd_wnd; /* the peer's window, bytes */
+	SEEN u32 high_seq;
+	SEEN u32 write_seq;
 	u32 snd_cwnd;
 	u32 snd_cwnd_cnt;
-	u32 snd_cwnd_clamp;
+	SEEN u32 snd_cwnd_clamp;
 	u32 snd_ssthresh;
 	u32 snd_cwnd_stamp; /* jiffies */
-	u32 prior_cwnd;
-	u32 prior_ssthresh;
-	u32 packets_out;
-	u32 sacked_out;
-	u32 lost_out;
-	u32 retrans_out;
-	u32 max_packets_out;
-	u32 delivered;
-	u32 delivered_ce;
-	u32 lost;
+	SEEN u32 prior_cwnd;
+	SEEN u32 prior_ssthresh;
+	SEEN u32 packets_out;
+	SEEN u32 sacked_out;
+	SEEN u32 lost_out;
+	SEEN u32 retrans_out;
+	SEEN u32 max_packets_out;
+	SEEN u32 delivered;
+	SEEN u32 delivered_ce;
+	SEEN u32 lost;
 	u32 app_limited; /* `delivered` at which the idle bubble ends; 0: none */
-	u32 total_retrans;
-	u32 srtt_us; /* << 3 */
-	u32 mdev_us; /* << 2 */
+	SEEN u32 total_retrans;
+	SEEN u32 srtt_us; /* << 3 */
+	SEEN u32 mdev_us; /* << 2 */
 	MIN_RTT_FIELD
-	u32 mss_cache; /* bytes */
-	u32 advmss;
-	u32 reordering;
+	SEEN u32 mss_cache; /* bytes */
+	SEEN u32 advmss;
+	SEEN u32 reordering;
 	FLAG_BITS(is_cwnd_limited, 1);
 	u8 ecn_flags;
-	u32 lsndtime; /* last transmission of data, jiffies; see since_last_send_ms() */
-	u32 rcv_nxt; /* the next byte to receive; in the simulator as of init() and the last event of ECN */
+	SEEN u32 lsndtime; /* last transmission of data, jiffies; see since_last_send_ms() */
+	SEEN u32 rcv_nxt; /* the next byte to receive; in the simulator as of init() and the last event of ECN */
+	struct tcp_options_received rx_opt;
 	HOST_FIELDS
 };
 
@@ -207,16 +217,16 @@ static inline bool before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
-static inline struct tcp_sock *tcp_sk(struct sock *sk)
+static inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
 	return (struct tcp_sock *)sk;
 }
-static inline struct inet_connection_sock *inet_csk(struct sock *sk)
+static inline struct inet_connection_sock *inet_csk(const struct sock *sk)
 {
 	return (struct inet_connection_sock *)sk;
 }
 /* The private area: at most CA_PRIV_BYTES, zero before init; CC_STATE(struct x) says what lies there. */
-static inline void *inet_csk_ca(struct sock *sk)
+static inline void *inet_csk_ca(const struct sock *sk)
 {
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }

@@ -40,11 +40,15 @@ struct in6_addr {
 struct sock_common {
 	u32 skc_daddr;
 	u16 skc_family;
+	u8 skc_state;
 	struct in6_addr skc_v6_daddr;
 };
 
 #define SOCK_FIELDS struct sock_common __sk_common;
-#define FLAG_BITS(name, bits) u8 name : bits
+#define SOCK_STATE_FIELD
+#define sk_state __sk_common.skc_state
+#define SEEN const
+#define FLAG_BITS(name, bits) SEEN u8 name : bits
 #define MIN_RTT_FIELD struct minmax rtt_min;
 #define HOST_FIELDS
 
@@ -55,7 +59,11 @@ struct sock_common {
 
 #pragma clang attribute pop
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+/* The licence of the file, which the kernel asks for; one with another licence defines it before it includes tcp.h. */
+#ifndef CC_LICENSE
+#define CC_LICENSE "Dual MIT/GPL"
+#endif
+char _license[] SEC("license") = CC_LICENSE;
 extern int CONFIG_HZ __kconfig __weak;
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
@@ -214,7 +222,7 @@ static inline struct path_key path_key(struct sock *sk)
 		bpf_map_delete_elem(&path_map, &key);                                                                           \
 	}
 
-enum { SOL_TCP = 6, TCP_CONGESTION = 13 };
+enum { SOL_TCP = 6, TCP_CONGESTION = 13, TCP_BPF_SNDCWND_CLAMP = 1002 };
 
 static inline void leave_to_reno(struct sock *sk)
 {

@@ -6,6 +6,8 @@
  */
 #ifndef CC_STRUCTS_DECLARED
 
+/* Writes that only the kernel forbids are left to `perigee cc check`. */
+#define SEEN
 #define FLAG_BITS(name, bits) u8 name
 /* Authors' files are warned of what only the simulator has. */
 #ifdef CC_LIBRARY
@@ -15,6 +17,7 @@
 #endif
 #define MIN_RTT_FIELD u32 rtt_min_us ONLY_HERE("tcp_min_rtt(tp)");
 #define SOCK_FIELDS
+#define SOCK_STATE_FIELD u8 sk_state; /* TCP_ESTABLISHED */
 #define HOST_FIELDS                                                                                                     \
 	u64 cc_params[MAX_PARAMS];                                                                                          \
 	u64 cc_random;                                                                                                      \

@@ -172,10 +172,13 @@ fn layout_check(pointer: usize) -> String {
 
 mirrors! {
     "sock", sock::Sock {
-        sk_pacing_rate, sk_max_pacing_rate, sk_pacing_status, sk_gso_max_size, sk_pacing_shift
+        sk_pacing_rate, sk_max_pacing_rate, sk_pacing_status, sk_gso_max_size, sk_pacing_shift, sk_state
     }
     "inet_connection_sock", sock::InetConnectionSock {
         sk, icsk_ca_priv, icsk_ca_state, icsk_retransmits, icsk_ack
+    }
+    "tcp_options_received", sock::OptionsReceived {
+        rcv_tsval, rcv_tsecr
     }
     "tcp_sock", sock::TcpSock {
         inet_conn, tcp_mstamp, tcp_wstamp_ns, tcp_clock_cache, delivered_mstamp, first_tx_mstamp, bytes_acked,
@@ -183,7 +186,7 @@ mirrors! {
         snd_ssthresh, snd_cwnd_stamp, prior_cwnd, prior_ssthresh, packets_out, sacked_out, lost_out,
         retrans_out, max_packets_out, delivered, delivered_ce, lost, app_limited, total_retrans, srtt_us,
         mdev_us, rtt_min_us, mss_cache, advmss, reordering, is_cwnd_limited, ecn_flags, lsndtime, rcv_nxt,
-        cc_params, cc_random, cc_tick_us, cc_early_ack, cc_early_ack_due, cc_early_ack_ecn, cc_storage
+        rx_opt, cc_params, cc_random, cc_tick_us, cc_early_ack, cc_early_ack_due, cc_early_ack_ecn, cc_storage
     }
     "rate_sample", sock::RateSample {
         prior_mstamp, prior_delivered, prior_delivered_ce, delivered, delivered_ce, interval_us,

@@ -8,6 +8,15 @@ use std::fmt::Write as _;
 pub(crate) fn hints(messages: &str) -> String {
     let mut said: Vec<&str> = Vec::new();
     let mut text = String::new();
+    if let Some(file) = messages.lines().find_map(foreign) {
+        let _ = writeln!(
+            text,
+            "hint: this is written for the kernel's own headers; `perigee cc import {file}` makes a file of it that includes tcp.h"
+        );
+    }
+    if messages.contains("with const-qualified type") {
+        let _ = writeln!(text, "hint: of the socket, the kernel lets a congestion control write {WRITABLE} alone");
+    }
     for line in messages.lines() {
         let Some(field) = unknown_field(line).filter(|field| !said.contains(field)) else { continue };
         said.push(field);
@@ -19,6 +28,14 @@ pub(crate) fn hints(messages: &str) -> String {
         }
     }
     text
+}
+
+/// The file that a message says includes a header of the kernel's, which is not there.
+fn foreign(line: &str) -> Option<&str> {
+    let (place, missing) = line.split_once(": fatal error: ")?;
+    let is_kernels = FOREIGN.iter().any(|start| missing.trim_start_matches('\'').starts_with(start));
+    let mut file = place.rsplitn(3, ':');
+    is_kernels.then(|| file.nth(2)).flatten()
 }
 
 /// The field that a message says a struct does not have.
@@ -48,6 +65,11 @@ fn is_in_both(name: &str) -> bool {
     TCP_H.split(|c: char| !is_part(c)).any(|word| word == name)
 }
 
+/// How the names of headers begin that modules of the kernel and `struct_ops` programs include.
+const FOREIGN: &[&str] = &["linux/", "net/", "asm/", "uapi/", "vmlinux.h", "bpf_tcp_helpers.h", "bpf_tracing_net.h"];
+/// Fields without `SEEN` in `tcp.h`.
+const WRITABLE: &str = "sk_pacing_rate, sk_pacing_status, icsk_ca_priv, icsk_ack.pending, snd_cwnd, snd_cwnd_cnt, \
+                        snd_cwnd_stamp, snd_ssthresh, ecn_flags and app_limited";
 const TCP_H: &str = include_str!("../../../algorithms/tcp.h");
 /// All of the groups of words, any of each; the helper, and what it returns.
 type Helper = (&'static [&'static [&'static str]], &'static str, &'static str);
@@ -73,6 +95,33 @@ mod tests {
         assert_eq!(hints(&format!("{clang}\n{clang}")), hint);
         let gcc = "x.c:9:20: error: 'struct tcp_sock' has no member named 'rttvar_us'; did you mean 'rtt_min_us'?";
         assert!(hints(gcc).contains("in tcp.h"));
+    }
+
+    #[test]
+    fn a_file_for_the_kernels_headers_is_answered_with_the_command_that_imports_it() {
+        let gcc = "my/mod.c:2:10: fatal error: linux/module.h: No such file or directory";
+        let hint = "hint: this is written for the kernel's own headers; `perigee cc import my/mod.c` \
+                    makes a file of it that includes tcp.h\n";
+        assert_eq!(hints(gcc), hint);
+        assert_eq!(
+            hints(&gcc.replace("linux/module.h: No such file or directory", "'vmlinux.h' file not found")),
+            hint
+        );
+        assert_eq!(hints("my/mod.c:2:10: fatal error: mine.h: No such file or directory"), "");
+    }
+
+    #[test]
+    fn a_field_that_the_kernel_keeps_to_itself_is_answered_with_those_it_does_not() {
+        let clang = "x.c:9:20: error: cannot assign to non-static data member 'snd_cwnd_clamp' with const-qualified type 'const u32'";
+        assert!(hints(clang).contains("snd_cwnd, snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh"));
+        for name in WRITABLE.split([',', ' ']).filter(|word| word.contains('_')) {
+            let field = name.rsplit('.').next().unwrap();
+            let declared = TCP_H.lines().find(|line| {
+                let code = line.split(';').next().unwrap();
+                code.split([' ', '\t', '[']).any(|word| word == field)
+            });
+            assert!(!declared.unwrap().contains("SEEN"), "{name}");
+        }
     }
 
     #[test]

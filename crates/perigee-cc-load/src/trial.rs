@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use perigee_cc::{ecn, pacing, AckSample, Algorithm, CaEvent, CaState, RateSample, Selected, Socket};
+use perigee_cc::{ecn, pacing, AckSample, Algorithm, CaEvent, CaState, OptionsReceived, RateSample, Selected, Socket};
 use perigee_units::Stream;
 
 /// One thing that happens to a connection.
@@ -152,6 +152,9 @@ impl Host {
         sk.app_limited = if app_limited { sk.delivered.max(1) } else { 0 };
         sk.delivered_mstamp = sk.tcp_mstamp;
         let (una, delivered) = (sk.snd_una, sk.delivered);
+        // The peer has the same clock, half way back.
+        let stamp = |ago_us: u32| (sk.tcp_mstamp.saturating_sub(u64::from(ago_us)) / 1000) as u32;
+        sk.rx_opt = OptionsReceived { rcv_tsval: stamp(rtt_us / 2), rcv_tsecr: stamp(rtt_us) };
         sk.pkts_acked(&AckSample { pkts_acked: packets, rtt_us: rtt_us as i32, in_flight: prior_in_flight });
         let sample = RateSample {
             prior_mstamp: sk.tcp_mstamp.saturating_sub(u64::from(rtt_us)),

@@ -104,6 +104,9 @@ pub mod flags {
     pub const NEEDS_ECN: u32 = 2;
 }
 
+/// [`Sock::sk_state`] of an open connection, `TCP_ESTABLISHED`.
+pub const ESTABLISHED: u8 = 1;
+
 /// `struct sock`, the part algorithms use. (The prefix is the kernel's.)
 #[allow(missing_docs, clippy::struct_field_names, reason = "the names are the kernel's")]
 #[derive(Clone, Debug, Default)]
@@ -117,6 +120,8 @@ pub struct Sock {
     pub sk_pacing_status: u32,
     pub sk_gso_max_size: u32,
     pub sk_pacing_shift: u8,
+    /// [`ESTABLISHED`], as long as an algorithm is called.
+    pub sk_state: u8,
 }
 
 /// `struct inet_connection_sock`, the part algorithms use.
@@ -138,6 +143,16 @@ pub struct InetConnectionSock {
 pub struct AckState {
     /// Bits of [`ack`], during an event of ECN.
     pub pending: u8,
+}
+
+/// `struct tcp_options_received`, the part algorithms use: the timestamps of the last segment received, ms, as of `pkts_acked`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct OptionsReceived {
+    /// Clock of the peer when it sent the segment.
+    pub rcv_tsval: u32,
+    /// The own clock as the peer echoed it.
+    pub rcv_tsecr: u32,
 }
 
 /// `struct tcp_sock`, the part algorithms use, followed by what only the native host has.
@@ -204,6 +219,7 @@ pub struct TcpSock {
     pub lsndtime: u32,
     /// The next byte to receive, as of `init` and the last event of ECN.
     pub rcv_nxt: u32,
+    pub rx_opt: OptionsReceived,
     /// The algorithm's parameters, in its declared order.
     pub cc_params: [u64; MAX_PARAMS],
     /// State of the socket's random numbers (xorshift64*).
@@ -296,6 +312,7 @@ impl TcpSock {
                     sk_pacing_status: pacing::NONE,
                     sk_gso_max_size: 65_536,
                     sk_pacing_shift: 10,
+                    sk_state: ESTABLISHED,
                 },
                 ..InetConnectionSock::default()
             },
@@ -338,6 +355,7 @@ impl TcpSock {
             ecn_flags: 0,
             lsndtime: 0,
             rcv_nxt: 0,
+            rx_opt: OptionsReceived { rcv_tsval: 0, rcv_tsecr: 0 },
             cc_params: [0; MAX_PARAMS],
             cc_random: 0x9e37_79b9_7f4a_7c15,
             cc_tick_us: 0,

@@ -20,6 +20,7 @@ from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.commands import cc_memory, cc_rule, options
 from perigee.commands.application import Application
 from perigee.commands.attack import attack
+from perigee.commands.cc_import import import_
 from perigee.commands.cc_score import score
 from perigee.commands.cc_standing import standing
 from perigee.commands.cc_top import top
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
 app.add_typer(cc_rule.app, name="rule")
 app.add_typer(cc_memory.app, name="memory")
+app.command("import")(import_)
 app.command()(top)
 app.command()(evaluate)
 app.command()(attack)

@@ -49,6 +49,8 @@ fn table() -> Vec<(&'static str, usize, usize, String)> {
         "icsk_retransmits": inet_conn.icsk_retransmits = "inet_conn.icsk_retransmits", u8;
         "pending": inet_conn.icsk_ack.pending = "inet_conn.icsk_ack.pending", u8;
         "rtt_min": rtt_min_us = "rtt_min.s[0].v", u32;
+        "rcv_tsval": rx_opt.rcv_tsval = "rx_opt.rcv_tsval", u32;
+        "rcv_tsecr": rx_opt.rcv_tsecr = "rx_opt.rcv_tsecr", u32;
         "is_cwnd_limited": is_cwnd_limited = "ecn_flags) - (1", u8;
     };
     let plain = plain! {

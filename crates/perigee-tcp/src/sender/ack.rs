@@ -3,7 +3,7 @@
 //! Three paths share one text, compiled separately for each: the two fast paths omit the steps that have nothing to do (compare Linux's
 //! header prediction). Tests compare them with the slow path.
 
-use perigee_cc::{AckSample, CaState, RateSample};
+use perigee_cc::{AckSample, CaState, OptionsReceived, RateSample};
 use perigee_units::Time;
 
 use crate::segment::{Flags, Header, Segment};
@@ -164,6 +164,9 @@ impl Sender {
         };
         if self.sk.has_pkts_acked() && (acked.packets > 0 || report.data_sacked) {
             let rtt_us = i32::try_from(acked.rtt_us).unwrap_or(i32::MAX);
+            if header.timestamps {
+                self.sk.rx_opt = OptionsReceived { rcv_tsval: header.tsval, rcv_tsecr: header.tsecr };
+            }
             self.sk.pkts_acked(&AckSample { pkts_acked: acked.packets, rtt_us, in_flight });
         }
         let mut marked = 0;

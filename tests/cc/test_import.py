@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee cc import`: kernel modules and programs become files of Perigee, or are refused with a line."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee, own
+from perigee.cc.kernel import unload
+from study_text import flow, link
+
+MODULE = """// SPDX-License-Identifier: GPL-2.0-or-later
+/* A module as the kernel has them, of our own making. */
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#define SCALE 1024
+
+static int keep __read_mostly = SCALE / 2; /* of the window, after a loss */
+module_param(keep, int, 0644);
+MODULE_PARM_DESC(keep, "part of the window " "that stays");
+static bool slow = true;
+module_param(slow, bool, 0644);
+static u32 steps __read_mostly;
+static int unused = 3;
+
+struct made {
+	u32 since;
+	u16 last[2];
+	u32 place:1;
+};
+
+static const u32 table[] = { 1, 2, 4, 8 };
+
+/* Without a socket: what init computed, and the clock. */
+static u32 step(struct made *m)
+{
+	if (time_after32(tcp_jiffies32, m->since + HZ))
+		m->since = tcp_jiffies32;
+	while (m->since > tcp_jiffies32)
+		m->since--;
+	m->last[m->place] = (u16)steps;
+	return table[steps % ARRAY_SIZE(table)] + unused - 3;
+}
+
+void made_init(struct sock *sk)
+{
+	struct made *m = inet_csk_ca(sk);
+
+	m->since = tcp_jiffies32;
+	tcp_sk(sk)->snd_cwnd_clamp = min_t(u32, tcp_sk(sk)->snd_cwnd_clamp, 100000U);
+}
+
+static u32 made_ssthresh(struct sock *sk)
+{
+	return max(tcp_snd_cwnd(tcp_sk(sk)) * keep / SCALE, 2U);
+}
+
+static void made_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (slow && tcp_in_slow_start(tp))
+		acked = tcp_slow_start(tp, acked);
+	if (acked)
+		tcp_cong_avoid_ai(tp, max(tcp_snd_cwnd(tp) / step(inet_csk_ca(sk)), 1U), acked);
+}
+
+static size_t made_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	info->vegas.tcpv_enabled = 1;
+	return 0;
+}
+
+static struct tcp_congestion_ops made __read_mostly = {
+	.init = made_init,
+	.ssthresh = made_ssthresh,
+	.cong_avoid = made_avoid,
+	.undo_cwnd = tcp_reno_undo_cwnd,
+	.get_info = made_info,
+	.tso_segs = made_info,
+	.owner = THIS_MODULE,
+	.name = "made-up",
+};
+
+static int __init made_register(void)
+{
+	BUILD_BUG_ON(sizeof(struct made) > ICSK_CA_PRIV_SIZE);
+	steps = (SCALE - keep) / 3 / 200;
+	return tcp_register_congestion_control(&made);
+}
+
+static void __exit made_unregister(void)
+{
+	tcp_unregister_congestion_control(&made);
+}
+
+module_init(made_register);
+module_exit(made_unregister);
+MODULE_AUTHOR("Somebody");
+MODULE_LICENSE("GPL v2");
+MODULE_DESCRIPTION("Made up");
+"""
+PROGRAM = """// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
+
+SEC("struct_ops")
+__u32 BPF_PROG(third, struct sock *sk)
+{
+	__u32 window = tcp_sk(sk)->snd_cwnd;
+
+	return window > 6 ? window - window / 3 : 4;
+}
+
+SEC("struct_ops")
+void BPF_PROG(avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops third_ops = {
+	.ssthresh = (void *)third,
+	.cong_avoid = (void *)avoid,
+	.undo_cwnd = (void *)tcp_reno_undo_cwnd,
+	.name = "thirds",
+};
+"""
+
+
+def imported(perigee: Perigee, tmp_path: Path, text: str = MODULE) -> tuple[str, str]:
+    """Import a text; return the file and what the command said."""
+    (tmp_path / "mod.c").write_text(text, encoding="utf-8")
+    done = perigee("cc", "import", "mod.c")
+    assert done.returncode == 0, done.stderr
+    return (tmp_path / done.stdout.strip()).read_text(encoding="utf-8"), done.stderr
+
+
+def refused(perigee: Perigee, tmp_path: Path, *changes: tuple[str, str]) -> str:
+    """Import the module with changes; return why it is refused, and leave nothing."""
+    text = MODULE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (tmp_path / "mod.c").write_text(text, encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    done = perigee("cc", "import", "mod.c")
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert sorted(tmp_path.iterdir()) == before
+    return done.stderr
+
+
+def test_a_module_becomes_a_file_that_is_its_author_s(perigee: Perigee, tmp_path: Path) -> None:
+    text, said = imported(perigee, tmp_path)
+    assert text.splitlines()[0] == MODULE.splitlines()[0]
+    assert '#define CC_LICENSE "GPL v2"\n#include "kernel.h"' in text
+    missing = [line for line in MODULE.splitlines() if line and line not in text.splitlines()]
+    changed = re.compile(
+        r"#include|keep __read_mostly|static bool slow|u32 steps __read|void made_init|static const u32 table"
+        r"|return table|steps = |while|->last|clamp"
+        r"|^\t\.|^static struct tcp_congestion_ops|^};"
+    )
+    assert not [line for line in missing if not changed.search(line)]
+    for told in (
+        "renamed: made-up is made_up",
+        "parameters: keep, slow",
+        "init, made_register",
+        "steps",
+        "left out: get_info",
+        "left out: tso_segs",
+        "compiles for the simulator and for the kernel",
+    ):
+        assert told in said
+    shown = perigee("cc", "show", "made_up.c").stdout
+    assert "Made up" in shown
+    assert re.search(r"keep +512 +0 +2147483647 +part of the window that stays", shown)
+    assert re.search(r"slow +(on|1|true)", shown)
+    again = perigee("cc", "import", "mod.c")
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize("text", [MODULE, PROGRAM], ids=["module", "program"])
+def test_an_imported_file_passes_its_check(perigee: Perigee, tmp_path: Path, text: str) -> None:
+    imported(perigee, tmp_path, text)
+    name = "made_up.c" if text is MODULE else "thirds.c"
+    done = perigee("cc", "check", name, "--sequences", "200")
+    assert done.returncode == 0, done.stderr
+    assert "random sequences of events break no window" in done.stdout
+
+
+def test_flows_with_other_parameters_do_not_know_of_each_other(perigee: Perigee, tmp_path: Path) -> None:
+    imported(perigee, tmp_path)
+
+    def study(name: str, keeps: list[int]) -> pl.DataFrame:
+        nodes = '"server", "client", "second", "third"' if len(keeps) > 1 else '"server", "client"'
+        parts = [f'name = "{name}"\ntime_limit = "11 s"\nnodes = [{nodes}]\n']
+        for place, keep in enumerate(keeps):
+            ends = ("server client", "second third")[place]
+            parts.append(link(f"link-{place}", ends, rate="10 Mbit/s", delay="20 ms", queue="50 kB"))
+            parts.append(flow(f"flow-{keep}", ends, duration="10 s", cc={"name": "./made_up.c", "keep": keep}))
+        (tmp_path / f"{name}.toml").write_text("\n".join(parts), encoding="utf-8")
+        done = perigee("run", f"{name}.toml", "--out", name)
+        assert done.returncode == 0, done.stderr
+        return pl.read_parquet(tmp_path / name / "flows.parquet").select("flow", "received_bytes", "sent_packets")
+
+    together = study("both", [200, 900])
+    alone = [study(f"one-{keep}", [keep]) for keep in (200, 900)]
+    assert together["sent_packets"][0] != together["sent_packets"][1]
+    # The links share nothing, so that a difference is what one flow's callbacks left for the other's.
+    assert (
+        together.sort("flow")
+        .select("flow", "received_bytes")
+        .equals(pl.concat(alone).sort("flow").select("flow", "received_bytes"))
+    )
+
+
+def test_what_the_kernel_does_not_lend_is_refused_by_name(perigee: Perigee, tmp_path: Path) -> None:
+    line = MODULE.splitlines().index("\tm->since = tcp_jiffies32;") + 1
+    for inserted, said in (
+        ("kfree(m);", "`kfree` is a function of the kernel that it does not lend to BPF; it takes memory of its own"),
+        ("m->since = tcp_sk(sk)->tx_in_flight;", "`tx_in_flight` of `struct tcp_sock` is a patched kernel's"),
+        ("m->since = nonsense;", "error: 'nonsense' undeclared"),
+        ("steps = 3;", "`made_init` changes `steps`, which all connections would share"),
+    ):
+        assert f"mod.c:{line}: {said}" in refused(
+            perigee, tmp_path, ("\n\tm->since = tcp_jiffies32;\n", f"\n\t{inserted}\n")
+        )
+
+
+def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path: Path) -> None:
+    member = (".undo_cwnd = tcp_reno_undo_cwnd,", ".skb_marked_lost = made_init, .undo_cwnd = tcp_reno_undo_cwnd,")
+    assert "`skb_marked_lost` is no callback of Linux's: it needs a patched kernel" in refused(
+        perigee, tmp_path, member
+    )
+    assert 'mod.c:4: there is no "mine.h" beside' in refused(perigee, tmp_path, ("<net/tcp.h>", '"mine.h"'))
+    for outside in ("/etc/passwd", "../mine.h"):
+        assert "neither beside the file nor below" in refused(perigee, tmp_path, ("<net/tcp.h>", f'"{outside}"'))
+    assert "mod.c:4: the file includes tcp.h" in refused(perigee, tmp_path, ("<net/tcp.h>", '"tcp.h"'))
+    assert "is of type `charp`" in refused(perigee, tmp_path, ("module_param(keep, int", "module_param(keep, charp"))
+    assert "has no `struct tcp_congestion_ops" in refused(
+        perigee, tmp_path, ("struct tcp_congestion_ops made", "int made")
+    )
+    assert "at most 15" in refused(perigee, tmp_path, ("made-up", "a-name-of-many-letters"))
+    (tmp_path / "mod.c").unlink()
+    done = perigee("cc", "import", "mod.c")
+    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+
+
+def test_functions_of_another_module_come_with_its_header(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "half.h").write_text("#define HALF 2\nu32 half_of(u32 x);\n", encoding="utf-8")
+    source = '#include "half.h"\nstatic u32 inner(u32 x)\n{\n\treturn x / HALF;\n}\n'
+    source += "u32 half_of(u32 x)\n{\n\treturn inner(x);\n}\n"
+    (tmp_path / "half.c").write_text(source + "int other(void)\n{\n\treturn kmalloc(3);\n}\n", encoding="utf-8")
+    text = MODULE.replace("<net/tcp.h>", '"half.h"').replace("keep / SCALE", "keep / SCALE + half_of(0)")
+    made, _ = imported(perigee, tmp_path, text)
+    assert "return x / HALF;" in made
+    assert "kmalloc" not in made
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_other_commands_name_the_import(perigee: Perigee, tmp_path: Path, command: str) -> None:
+    for text in (MODULE, PROGRAM):
+        (tmp_path / "mod.c").write_text(text, encoding="utf-8")
+        done = perigee("cc", command, "mod.c")
+        assert done.returncode == 2
+        assert "perigee cc import mod.c" in done.stderr
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("text", [MODULE, PROGRAM], ids=["module", "program"])
+def test_an_imported_file_loads(perigee: Perigee, tmp_path: Path, text: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    imported(perigee, tmp_path, text)
+    name = own("i")
+    done = perigee("cc", "load", "made_up.c" if text is MODULE else "thirds.c", "--as", name)
+    assert done.returncode == 0, done.stderr
+    unload(name, force=True)
