@@ -266,13 +266,12 @@ impl Plan {
     #[pyo3(signature = (cost_us = None))]
     fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<Outlook> {
         let us = |us: f64| perigee_units::Time::from_secs_f64(us * 1e-6);
-        let capacity = match cost_us {
-            Some((ends, hop)) => Ok(Capacity { ends: us(ends), hop: us(hop), quic: us(0.0) }),
-            None => {
-                let mut flows = self.points().flat_map(|run| &run.scenario.flows);
-                let has_quic = flows.any(|flow| flow.traffic.quic().is_some());
-                py.detach(|| Capacity::measure(has_quic))
-            }
+        let capacity = if let Some((ends, hop)) = cost_us {
+            Ok(Capacity { ends: us(ends), hop: us(hop), quic: us(0.0) })
+        } else {
+            let mut flows = self.points().flat_map(|run| &run.scenario.flows);
+            let has_quic = flows.any(|flow| flow.traffic.quic().is_some());
+            py.detach(|| Capacity::measure(has_quic))
         };
         let capacity = capacity.map_err(|error| unfit_for_emulation(&error))?;
         let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;

@@ -135,7 +135,7 @@ fn downloads_last_as_long_as_over_tcp_on_six_links() {
     assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
-/// `bbr3` loses more over QUIC only by the instant at which PROBE_RTT interrupts STARTUP.
+/// `bbr3` loses more over QUIC only by the instant at which `PROBE_RTT` interrupts STARTUP.
 #[test]
 fn without_probe_rtt_in_startup_bbr3_loses_alike() {
     let cc = r#"{ name = "bbr3", probe_rtt_interval = "60 s" }"#;
