@@ -13,6 +13,8 @@ import pytest
 from conftest import ROOT, Perigee, pep_program
 from perigee.advice.link import Hosts, Link
 from perigee.advice.menu import MOST, menu
+from perigee.advice.trial import Outcome, Tried
+from perigee.commands.advice_text import short
 
 LONG = Link("long", "geo", "", 50.0, 600.0)
 
@@ -133,6 +135,27 @@ def test_each_entry_of_the_menu_has_commands_and_what_undoes_each(has_queue: boo
             ), one.name
         kept = [text.split(">")[1].split()[0] for text in one.commands if ".before" in text and ">" in text]
         assert all(any(name in text for text in one.undo) for name in kept)
+
+
+@pytest.mark.parametrize(
+    ("goodputs", "said"),
+    [
+        (
+            (5.0, 9.6, 9.9, 10.0),
+            "The knee of sizes is 1/2 BDP (1\u202f875 kB): 95 % of round trips are within 900 ms; 2 BDP",
+        ),
+        ((5.0, 6.0, 8.0, 10.0), "The knee of sizes is 2 BDP (7\u202f500 kB), the largest that was tried"),
+        ((10.0, 9.0, 9.0, 9.0), "The knee of sizes is 1/4 BDP"),
+    ],
+)
+def test_the_knee_is_the_size_from_which_goodput_hardly_grows(goodputs: tuple[float, ...], said: str) -> None:
+    sizes = [one for one in menu(LONG, Hosts(), has_queue=True) if one.queue_bytes is not None]
+    outcomes = [
+        Outcome(one, goodput, goodput, 0.0, None, 900.0, 900.0, 0.0, None, 0.0, 0.0)
+        for one, goodput in zip(sizes, goodputs, strict=True)
+    ]
+    found = Tried(tuple(reversed(outcomes)), 9.0, 900.0, "", 2, 4, Path())
+    assert list(short(LONG, Hosts(), found))[-1].startswith(said)
 
 
 def test_the_proxys_configuration_is_one_that_it_takes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perigee.advice.link import Hosts, Link
@@ -27,6 +27,7 @@ class Setting:
         steps: what sets it, and takes it back.
         cc: whether the sender's congestion control changes.
         is_queue: whether it is a queue's, which may gain by less delay.
+        queue_bytes: size of a queue without a discipline; None of anything else.
         file: content of `pep.toml`, where it needs one.
     """
 
@@ -36,6 +37,7 @@ class Setting:
     steps: tuple[Step, ...] = ()
     cc: str = ""
     is_queue: bool = False
+    queue_bytes: int | None = None
     file: str = field(default="", repr=False)
 
     @property
@@ -190,10 +192,12 @@ def _queues(link: Link) -> list[Setting]:
     rtt = round(link.rtt_ms) or 1
     target = max(rtt // 20, 5)
     found = [
-        _queue(
-            link, f"Queue of {said} BDP", {"bdp": share}, f"bfifo limit {max(round(share * link.product_bytes), 3000)}"
+        replace(
+            _queue(link, f"Queue of {said} BDP", {"bdp": share}, f"bfifo limit {max(size, _LEAST_QUEUE)}"),
+            queue_bytes=size,
         )
-        for said, share in (("1/4", 0.25), ("1", 1), ("2", 2))
+        for said, share in (("1/4", 0.25), ("1/2", 0.5), ("1", 1), ("2", 2))
+        for size in (round(share * link.product_bytes),)
     ]
     for name, kind in (("CoDel", "codel"), ("FQ-CoDel", "fq-codel")):
         aqm = {"kind": kind, "interval": f"{rtt} ms", "target": f"{target} ms"}
@@ -242,6 +246,8 @@ def sizes(table: str, largest: int) -> list[int]:
     return [min(4096, largest), min({"rmem": 131_072, "wmem": 16_384}[table], largest), largest]
 
 
+_LEAST_QUEUE = 3000
+"""Two packets, bytes."""
 _PEP = """[allow]
 sources = ["10.1.0.0/24"]        # your clients
 destinations = ["0.0.0.0/0"]

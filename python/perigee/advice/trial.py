@@ -105,6 +105,16 @@ class Tried:
         """The settings that gain, at most five."""
         return [one for one in self.outcomes if one.gains][:MOST_LINES]
 
+    @property
+    def knee(self) -> tuple[Outcome, Outcome] | None:
+        """The smallest queue from which on larger ones gain less than 5 % goodput, and the largest that was tried."""
+        sizes = [one for one in self.outcomes if one.setting.queue_bytes is not None]
+        if len(sizes) < 2:
+            return None
+        sizes.sort(key=lambda one: one.setting.queue_bytes or 0)
+        most = max(one.goodput_mbps for one in sizes)
+        return next(one for one in sizes if one.goodput_mbps * (1 + LEAST_GAIN / 100) >= most), sizes[-1]
+
 
 Watch = Callable[[str], Progress]
 """Given what is being run, returns what is called with the runs done and the number of all."""

@@ -44,9 +44,10 @@ def short(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
     ).rstrip()
     if not found.advised:
         yield _nothing(found)
-        return
     for place, one in enumerate(found.advised, 1):
         yield f"{place}. {_line(one, _confidence(link, found))}"
+    if found.knee is not None:
+        yield _at_the_knee(*found.knee)
 
 
 def unsure(link: Link) -> Iterator[str]:
@@ -79,6 +80,8 @@ def as_dict(link: Link, hosts: Hosts, found: Tried) -> dict[str, Any]:
             }
             for one in found.outcomes
         ],
+        "knee": None if found.knee is None else
+        {"name": found.knee[0].setting.name, "queue_bytes": found.knee[0].setting.queue_bytes},
         "assumed": list(unsure(link)),
     }  # fmt: skip
 
@@ -113,6 +116,20 @@ def _nothing(found: Tried) -> str:
     if best.is_open:
         return f"Nothing gains {LEAST_GAIN:.0f} % beyond chance: {said}; --budget gives it more rounds."
     return f"Nothing gains {LEAST_GAIN:.0f} %: {said}."
+
+
+def _at_the_knee(knee: Outcome, largest: Outcome) -> str:
+    """Return a sentence on the size of a queue beyond which goodput hardly grows."""
+    size = number((knee.setting.queue_bytes or 0) / 1000, 0)
+    begin = f"The knee of sizes is {knee.setting.name.removeprefix('Queue of ')} ({size} kB)"
+    if knee is largest:
+        return f"{begin}, the largest that was tried: a larger one may gain more."
+    gain = max(100 * (largest.goodput_mbps / knee.goodput_mbps - 1), 0)
+    return (
+        f"{begin}: 95 % of round trips are within {number(knee.delay_ms, 0)} ms; "
+        f"{largest.setting.name.removeprefix('Queue of ')} gives {signed(gain, 0)} % goodput, and "
+        f"{number(largest.delay_ms, 0)} ms."
+    )
 
 
 def _confidence(link: Link, found: Tried) -> str:
