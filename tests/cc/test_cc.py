@@ -163,7 +163,7 @@ def test_what_new_writes_runs_in_the_kernel_as_it_is(perigee: Perigee) -> None:
 @pytest.mark.usefixtures("machine")
 def test_what_the_verifier_refuses_is_shown_with_its_words_and_kept_in_a_file(perigee: Perigee, half: Path) -> None:
     # A field that a congestion control may not write.
-    half.write_text(HALF.replace("{\n\treturn max32", "{\n\ttcp_sk(sk)->srtt_us = 1;\n\treturn max32"))
+    half.write_text(HALF.replace("{\n\treturn max32", "{\n\t*(u32 *)&tcp_sk(sk)->srtt_us = 1;\n\treturn max32"))
     done = perigee("cc", "load", half, "--as", own("v"))
     assert done.returncode == 1, done.stderr
     assert "the kernel refused it" in done.stderr

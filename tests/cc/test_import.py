@@ -65,6 +65,8 @@ static void made_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	if (!tcp_is_cwnd_limited(sk))
+		return;
 	if (slow && tcp_in_slow_start(tp))
 		acked = tcp_slow_start(tp, acked);
 	if (acked)

@@ -60,7 +60,7 @@ pcap = true
 )
 LOOP = 'for (;;) __asm__ volatile("");'
 NULL = "*(volatile int *)0 = 1;"
-DIVIDE = "volatile u32 zero = 0; tcp_sk(sk)->lost += 10 / zero;"
+DIVIDE = "volatile u32 zero = 0; tcp_sk(sk)->snd_ssthresh += 10 / zero;"
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_the_command_writes_a_profile_with_the_source_of_each_number(
     done = perigee("fit", "--recording", str(found.bw), str(found.delay), "--up", "6 Mbit/s", "-o", "mine.toml")
     assert done.returncode == 0, done.stderr
     assert "Kolmogorov-Smirnov distance" in done.stdout
-    assert 'not measured: loss = "0 %"' in done.stderr
+    assert 'not measured: down.loss = "0 %"' in done.stderr
     text = (tmp_path / "mine.toml").read_text()
     assert "# Given with --up.\nmean = " in text
     assert text.count("# bw.txt: ") > 6

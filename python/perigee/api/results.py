@@ -14,8 +14,8 @@ import polars as pl
 
 from perigee.api.names import python_words
 from perigee.errors import InputError
+from perigee.groups.limited import shares_of
 from perigee.numbers import counted
-from perigee.statistics.flow_limits import shares_of
 from perigee.store import results as store
 from perigee.store.schema import is_table
 

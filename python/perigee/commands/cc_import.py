@@ -24,7 +24,7 @@ def import_(
 ) -> None:
     """Import a congestion control that was written for the kernel: it simulates, checks and loads as your own does.
 
-    Takes a module (`#include <net/tcp.h>`, `tcp_register_congestion_control()`) or a struct_ops program (`vmlinux.h`,
+    Takes a module (`net/tcp.h`, `tcp_register_congestion_control()`) or a struct_ops program (`vmlinux.h`,
     `BPF_PROG`), and writes one file on top of `kernel.h`. Headers of its own lie beside it. `module_param`s become
     parameters, the module's init is kept, the licence and all other text stay the author's. Says what was mapped,
     renamed and left out. Compiles the file for both hosts; nothing of it is executed. What needs memory of its own, or

@@ -10,11 +10,11 @@ import polars as pl
 
 from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
+from perigee.groups.limited import shares_of
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.measures import GROUP, Fact, Measure, measures
 from perigee.report.model import Block, Section, Table, Text
-from perigee.statistics.flow_limits import shares_of
 from perigee.statistics.limits import CAUSES, HOW, HOW_BY_SERIES, sentence
 
 NAME, TITLE = "limits", "What limited each flow"
