@@ -369,8 +369,8 @@ fn what_the_verifier_refuses_is_shown_with_its_last_words() {
     let algorithms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../algorithms");
     let source = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused.c");
     let text = std::fs::read_to_string(algorithms.join("reno.c")).unwrap();
-    // A field that a congestion control may not write.
-    std::fs::write(&source, text.replacen("{\n", "{\n\ttcp_sk(sk)->srtt_us = 1;\n", 1)).unwrap();
+    // A field that a congestion control may not write, which the header says to the compiler, too.
+    std::fs::write(&source, text.replacen("{\n", "{\n\t*(u32 *)&tcp_sk(sk)->srtt_us = 1;\n", 1)).unwrap();
     let program = Program::file(&source, &[], &algorithms).unwrap();
     let name = own_name("v");
     let error = load(&program, Options { name: Some(&name), ..Options::default() }).unwrap_err();
