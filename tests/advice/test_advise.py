@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from conftest import ROOT, Perigee, pep_program
 from perigee.advice.link import Hosts, Link
 from perigee.advice.menu import MOST, menu
 from perigee.advice.trial import Outcome, Tried
-from perigee.commands.advice_text import short
+from perigee.commands import advise_apply
+from perigee.commands.advice_text import as_dict, lines, short
+from perigee.errors import InputError
 
 LONG = Link("long", "geo", "", 50.0, 600.0)
 
@@ -70,11 +73,14 @@ def test_over_a_clean_short_path_nothing_gains(perigee: Perigee, tmp_path: Path)
 def test_files_are_fitted_and_what_they_cannot_tell_lowers_the_confidence(perigee: Perigee, tmp_path: Path) -> None:
     logs = ROOT / "tests" / "data" / "logs"
     kept = tmp_path / "kept"
-    done = perigee("advise", logs / "windows.txt", "--json", "--budget", "5", "--keep", kept, "--up", "2 Mbit/s")
+    alone = perigee("advise", logs / "windows.txt", "--up", "2 Mbit/s")
+    assert (alone.returncode, "give the rates with --down and --up" in alone.stderr) == (2, True), alone.stderr
+    rates = ("--down", "20 Mbit/s", "--up", "2 Mbit/s")
+    done = perigee("advise", logs / "windows.txt", "--json", "--budget", "5", "--keep", kept, *rates)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (found["confidence"], found["link"]["rtt_ms"]) == ("low", pytest.approx(600, abs=2))
-    assert any("down.rate" in one for one in found["assumed"])
+    assert (found["confidence"], found["link"]["rtt_ms"]) == ("medium", pytest.approx(600, abs=2))
+    assert any("down.queue" in one for one in found["assumed"])
     assert (kept / "study.toml").is_file()
     assert (kept / "link.toml").is_file()
 
@@ -118,6 +124,24 @@ def test_a_capture_with_losses_shows_them_and_no_rate(perigee: Perigee, tmp_path
     best = found["tried"][0]
     assert best["gain_percent"] > 50
     assert "BBR" in best["name"] or "Hybla" in best["name"]
+
+
+def test_over_a_link_that_does_not_carry_what_was_measured_nothing_is_advised(tmp_path: Path) -> None:
+    one = next(one for one in menu(LONG, Hosts(receive_bytes=1 << 20), has_queue=False))
+    outcome = Outcome(one, 90.0, 90.0, 800.0, (700.0, 900.0), 900.0, 900.0, 0.0, None, 0.0, 0.0)
+    like = Tried((outcome,), 9.0, 900.0, "", 9, 1, Path(), 10.0)
+    assert any("+800 %" in line for line in short(LONG, Hosts(), like))
+    assert as_dict(LONG, Hosts(), like)["unexplained"] is None
+    for measured_mbps in (4.0, 20.0):
+        found = replace(like, measured_mbps=measured_mbps)
+        said = "\n".join(lines(LONG, Hosts(), found))
+        assert "Nothing is advised" in said
+        assert "%" not in said
+        advice = as_dict(LONG, Hosts(), found)
+        assert "does not explain" in advice["unexplained"]
+        assert not any(one["is_advised"] for one in advice["tried"])
+        with pytest.raises(InputError, match="does not explain"):
+            advise_apply.apply(advice, 1, "server", None, tmp_path / "undo.json")
 
 
 @pytest.mark.parametrize("has_queue", [False, True])

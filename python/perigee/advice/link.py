@@ -13,6 +13,7 @@ from perigee.analysis.limited import limited
 from perigee.analysis.recordings import LOGS, Options, analyze, kind_of
 from perigee.api.profiles import Profile
 from perigee.cc.catalog import algorithms
+from perigee.errors import InputError
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.intervals import intervals
@@ -53,7 +54,7 @@ class Link:
         rtt_ms: mean round trip without load.
         limited: what limited the largest captured download; empty where nobody measured one.
         is_split: whether a proxy answered the handshake of a measured flow.
-        carried_mbps: goodput of the largest download in captures; None without one.
+        carried_mbps: goodput of the largest download in captures, or of the fastest in logs; None without one.
         known: intervals of what was measured, a sentence each.
         assumed: what is not known, and what is taken for it.
         is_guess: whether the rate towards the user is not measured.
@@ -111,7 +112,14 @@ def of_files(
     carried = _fastest(measured)
     if carried is not None and carried.cc in {one.name for one in algorithms()}:
         hosts = replace(hosts, cc=carried.cc)
+    if link.carried_mbps is None and carried is not None and not carried.is_written:
+        link = replace(link, carried_mbps=carried.goodput_mbps)
     fitted = _fitted(measured, seen)
+    if carried is None and not fitted.down.rate.measured:
+        raise InputError(
+            f"{link.name}: nothing there tells the rate towards the user, and pings do not; add a download (a capture, "
+            "or `iperf3 --reverse --json`) or a log of `perigee probe`, or give the rates with --down and --up"
+        )
     path = folder / "link.toml"
     path.write_text(fitted.text, encoding="utf-8")
     link = replace(

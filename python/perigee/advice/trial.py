@@ -90,6 +90,7 @@ class Tried:
         rounds: rounds of the last study.
         downloads: downloads at a time, of which goodput is the mean.
         results: its folder.
+        measured_mbps: goodput of the download that was measured over the path; None without one.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -99,17 +100,27 @@ class Tried:
     rounds: int
     downloads: int
     results: Path
+    measured_mbps: float | None = None
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the link does not carry what was measured, so that gains over it tell nothing of the path."""
+        return self.measured_mbps is not None and not (
+            self.measured_mbps / _ALIKE <= self.goodput_mbps <= self.measured_mbps * _ALIKE
+        )
 
     @property
     def advised(self) -> list[Outcome]:
-        """The settings that gain, at most five."""
+        """The settings that gain, at most five; none over a link that does not carry what was measured."""
+        if self.is_unlike:
+            return []
         return [one for one in self.outcomes if one.gains][:MOST_LINES]
 
     @property
     def knee(self) -> tuple[Outcome, Outcome] | None:
         """The smallest queue from which on larger ones gain less than 5 % goodput, and the largest that was tried."""
         sizes = [one for one in self.outcomes if one.setting.queue_bytes is not None]
-        if len(sizes) < 2:
+        if len(sizes) < 2 or self.is_unlike:
             return None
         sizes.sort(key=lambda one: one.setting.queue_bytes or 0)
         most = max(one.goodput_mbps for one in sizes)
@@ -159,14 +170,15 @@ def tried(
         if more <= rounds or not _is_open(found, rounds):
             break
         rounds = more
-    outcomes = _by_use(found)
+    delay = found[0].delay_now_ms if found else 0.0
+    result = Tried(tuple(_by_use(found)), _mean(now), delay, limited, rounds, downloads, out, link.carried_mbps)
     left = budget_s - (time.monotonic() - began)
     # A round beside another flow has fewer settings, and twice the packets at the most.
     beside = min(rounds, _MOST_BESIDE, int(left / a_round_s))
-    if beside and left > _LEAST_LEFT * budget_s:
-        outcomes = _with_fairness(outcomes, link, hosts, folder, watch, beside)
-    delay = found[0].delay_now_ms if found else 0.0
-    return Tried(tuple(outcomes), _mean(now), delay, limited, rounds, downloads, out)
+    if beside and left > _LEAST_LEFT * budget_s and not result.is_unlike:
+        outcomes = _with_fairness(result.outcomes, link, hosts, folder, watch, beside)
+        result = replace(result, outcomes=tuple(outcomes))
+    return result
 
 
 def _content(
@@ -350,6 +362,8 @@ def _with_fairness(
 
 
 MOST_LINES = 5
+_ALIKE = 2.0
+"""Ratio of simulated and measured goodput up to which the link explains what was measured; chosen."""
 _FIRST_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS, _GROWTH = 2, 5, 30, 8
 """Rounds at first, which say how long one takes; where rounds differ at least; at most; times as many at a time."""
 _DELAY = "rtt_p95_ms"

@@ -35,13 +35,16 @@ def short(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
             "A proxy already splits this path: settings of the server and the client end at it, and what follows "
             "holds for the part behind it only."
         )
-    now = link.limited or found.limited
     who = "A download" if found.downloads == 1 else f"Each of {found.downloads} downloads"
     trip = number(link.rtt_ms, three_figures(1, link.rtt_ms))
+    guess = ", over a rate that is a guess" if link.is_guess else ""
     yield (
         f"{link.name}: {number(link.rate_mbps, 1)} Mbit/s, {trip} ms. {who} with {hosts.cc} has "
-        f"{number(found.goodput_mbps, 1)} Mbit/s. {now}{_unlike(link, found)}"
+        f"{number(found.goodput_mbps, 1)} Mbit/s in the simulation{guess}. {_limited(link, found)}"
     ).rstrip()
+    if unlike := _unlike(found):
+        yield unlike
+        return
     if not found.advised:
         yield _nothing(found)
     for place, one in enumerate(found.advised, 1):
@@ -70,6 +73,7 @@ def as_dict(link: Link, hosts: Hosts, found: Tried) -> dict[str, Any]:
         "rounds": found.rounds,
         "downloads": found.downloads,
         "confidence": _confidence(link, found),
+        "unexplained": _unlike(found) or None,
         "tried": [
             {
                 "name": one.setting.name, "is_advised": one.setting.name in advised, "does": one.setting.does,
@@ -99,13 +103,22 @@ def _line(one: Outcome, confidence: str) -> str:
     return f"{does}: {gain}; {'; '.join(harm)}; confidence {confidence}."
 
 
-def _unlike(link: Link, found: Tried) -> str:
+def _limited(link: Link, found: Tried) -> str:
+    """Return what limits the download: as it was measured, with the goodput that it had, or else as simulated."""
+    if not link.limited:
+        return found.limited
+    had = "" if link.carried_mbps is None else f"Measured were {number(link.carried_mbps, 1)} Mbit/s. "
+    return f"{had}{link.limited}"
+
+
+def _unlike(found: Tried) -> str:
     """Return a sentence where the fitted link does not carry what was measured; otherwise nothing."""
-    if link.carried_mbps is None or 1 / _ALIKE <= found.goodput_mbps / link.carried_mbps <= _ALIKE:
+    if not found.is_unlike or found.measured_mbps is None:
         return ""
     return (
-        f" Measured were {number(link.carried_mbps, 1)} Mbit/s: the link lacks what these files do not tell, such as "
-        "losses; add pings of some minutes, or a probe."
+        f"The link that these files tell does not explain the {number(found.measured_mbps, 1)} Mbit/s that were "
+        "measured: it lacks what they do not show, such as a policer, losses or a sender that paused. Nothing is "
+        "advised; add a log of `perigee probe`, a UDP flood (`iperf3 --udp --json`), or pings of some minutes."
     )
 
 
@@ -134,7 +147,7 @@ def _at_the_knee(knee: Outcome, largest: Outcome) -> str:
 
 def _confidence(link: Link, found: Tried) -> str:
     """Return how far the path is known, and its rounds are enough: high, medium or low."""
-    if link.is_guess or link.is_split or _unlike(link, found):
+    if link.is_guess or link.is_split or found.is_unlike:
         return "low"
     return "high" if found.rounds >= _MANY and not link.assumed else "medium"
 
@@ -144,5 +157,3 @@ _LEAST_LOSS = 0.1
 _ALL = 95.0
 """Share in % of its goodput from which a flow beside keeps all of it, but for chance."""
 _MANY = 9
-_ALIKE = 2.0
-"""Ratio of simulated and measured goodput up to which the link explains what was measured."""

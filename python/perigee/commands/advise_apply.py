@@ -49,6 +49,8 @@ def kept(given: Sequence[str] | None) -> dict[str, Any] | None:
 def apply(advice: Mapping[str, Any], number: int, role: str, device: str | None, undo_file: Path) -> None:
     """Carry out a line of an advice on this host."""
     advised = [one for one in advice["tried"] if one["is_advised"]]
+    if advice.get("unexplained"):
+        raise InputError(f"--apply {number}: {advice['unexplained']}")
     if number > len(advised):
         there = (
             f"this advice has {len(advised)} lines" if advised else "nothing gains, so that there is nothing to apply"
@@ -69,7 +71,7 @@ def apply(advice: Mapping[str, Any], number: int, role: str, device: str | None,
 def undo(file: Path) -> None:
     """Take back what a file says was set."""
     count = take_back(file, say)
-    say(f"{file}: removed; {count} steps are undone")
+    say(f"{file}: removed; {count} {'step is' if count == 1 else 'steps are'} undone")
 
 
 _MOST_BYTES = 1 << 22

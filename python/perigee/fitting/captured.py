@@ -54,6 +54,7 @@ class Ceiling:
         is_flood: whether datagrams were sent faster than the link carries, so that what arrived is its rate.
         burst_bytes: bytes that arrived in the first second of a flood beyond its rate, as a policer lets them pass.
         notes: what the reader of its file says of it.
+        goodput_mbps: mean over all of it; none: not known.
         how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
 
@@ -74,6 +75,7 @@ class Ceiling:
     is_flood: bool = False
     burst_bytes: float = 0.0
     notes: tuple[str, ...] = ()
+    goodput_mbps: float | None = None
 
     def above(self, idle_ms: float) -> Ceiling:
         """Return it with the growth of its delay above that of the idle path, where samples do not tell it."""
@@ -163,6 +165,7 @@ def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again:
         if row["retransmitted_packets"] is not None and row["sent_packets"]
         else None,
         cc=row["cc"] or "",
+        goodput_mbps=row["goodput_mbps"],
     )
 
 
