@@ -76,6 +76,10 @@ def test_an_analysis_is_kept_as_results_and_reported(simulated: Path, tmp_path: 
     done = perigee("analyze", capture(simulated, "a"), capture(simulated, "b"), "--out", out)
     assert done.returncode == 0, done.stderr
     assert "receiver" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert said.count("What held it") == 1, "a connection that both ends captured is explained once"
+    assert "(run-000000-a.pcapng): What held it" in said
+    assert "without a time of day, so beside none of the others: run-000000-a.pcapng, run-000000-b.pcapng" in said
     truth = Results(simulated).table("links").filter(pl.col("link") == "link.down")["dropped_packets"].sum()
     assert f"data packets {truth} were lost between them" in done.stderr
     assert done.stdout.splitlines()[-1] == str(out)

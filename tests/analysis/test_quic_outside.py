@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from collections.abc import Callable
@@ -73,6 +74,17 @@ def test_the_spin_bit_gives_round_trips(tmp_path: Path) -> None:
     assert quic["spin_turns"] == pytest.approx(DATAGRAMS * EACH_MS / (2 * ONE_WAY_MS), abs=3)
     assert quic["longest_pause_s"] == pytest.approx(PAUSE_S + EACH_MS / 1000, abs=1e-3)
     assert any(note.startswith("round trips of 1 flow over QUIC") for note in run.notes)
+    assert run.began_s is None, "a clock that begins at 0 is no time of day"
+
+
+def test_the_line_and_json_have_what_the_outside_tells(tmp_path: Path, perigee: Perigee) -> None:
+    file = _capture(tmp_path / "spins.pcap", lambda bit: bit)
+    said = " ".join(perigee("analyze", file).stdout.split())
+    assert "QUIC version 1, handshake 100.0 ms, its spin bit spins (" in said
+    assert "longest pause 0.40 s from 1.7" in said
+    (flow,) = json.loads(perigee("analyze", file, "--json").stdout)["files"][0]["flows"]
+    assert (flow["quic"]["version"], flow["quic"]["spin_bit"]) == ("version 1", "spins")
+    assert flow["quic"]["longest_pause_s"] == pytest.approx(PAUSE_S + EACH_MS / 1000, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,14 @@ def test_pings_beside_a_transfer_are_told_from_those_before_it(files: list[Path]
     assert (pings["loaded"]["median_ms"], pings["loaded"]["lost"]) == (140.0, 1)
     assert pings["after"]["median_ms"] == 40.0
     said = " ".join(in_words(found.placed))
-    assert "pings.txt, ping: idle 40.0 ms" in said
+    assert "pings.txt, ping: idle: median 40.0 ms" in said
     assert "without a time of day, so beside none of the others: alone.txt" in said
+
+
+def test_transfers_of_one_name_are_told_by_their_files(tmp_path: Path, files: list[Path], perigee: Perigee) -> None:
+    (tmp_path / "again.json").write_bytes(files[1].read_bytes())
+    said = " ".join(perigee("analyze", files[1], tmp_path / "again.json").stdout.split())
+    assert all(f"stream.1 ({name}.json): What held it" in said for name in ("transfer", "again"))
 
 
 def test_dates_of_ts_place_a_log_too(tmp_path: Path, files: list[Path]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from perigee.analysis import log, logs, probe_logs, qlog, qlog_flows
+from perigee.analysis import log, logs, outside, probe_logs, qlog, qlog_flows
 from perigee.analysis.source import GZIP, Source
 from perigee.analysis.together import Placed
 from perigee.core import core_fingerprint, native
@@ -291,11 +291,12 @@ def capture_runs(
 
 
 def _began(tables: Mapping[str, pl.DataFrame]) -> float | None:
-    """Return the time of day of a capture's first packet; none without a connection."""
+    """Return the time of day of a capture's first packet; none without a connection, and of a simulation's clock."""
     if "flows" not in tables or "connections" not in tables:
         return None
     begins = tables["flows"].join(tables["connections"].select("flow", "began_unix_s"), on="flow")
-    return next(iter((begins["began_unix_s"] - begins["start_s"]).drop_nulls()), None)
+    began_s = next(iter((begins["began_unix_s"] - begins["start_s"]).drop_nulls()), None)
+    return None if began_s is None or began_s < _FIRST_DAY_S else began_s
 
 
 def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
@@ -349,11 +350,11 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
         frames, link = counts.unknown_link
         notes.append(f"{frames} packets of link type {link} were left out, which is not known")
     tcp = counts.connections - counts.udp
-    quic = [(version, count) for version, count in counts.quic if count]
+    quic = [(name, count) for name, count in counts.quic if count]
     if not tcp:
         notes.append("there is no TCP in it; of UDP, what passed is counted")
     if quic:
-        said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
+        said = ", ".join(f"{counted(count, 'connection')} of {outside.version_of(name)}" for name, count in quic)
         notes.append(
             f"{said}: from outside, datagrams, their bytes, rate and pauses, and the handshake can be told; numbers of "
             "packets, and with them what was lost and sent again, streams and windows are encrypted, and stand in a "
@@ -414,7 +415,7 @@ def _spin_bits(seen: pl.DataFrame) -> list[str]:
     if turning:
         notes.append(
             f"round trips of {counted(turning, 'flow')} over QUIC are the times between changes of the spin bit, and "
-            "longer where the client had nothing to send"
+            "longer where an end had nothing to send"
         )
     if still:
         notes.append(
@@ -488,6 +489,8 @@ def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
 
 
+_FIRST_DAY_S = 315_532_800.0
+"""1980 began then, s since 1970: no capture is older, and one that says so has a simulation's time."""
 _MUCH = 0.1
 """Share of the packets above which what could not be read may be the transfer."""
 _CAPTURES = (

@@ -89,7 +89,7 @@ class Beside:
     @property
     def sentence(self) -> str:
         """The round trips in words."""
-        said = [f"{name} {_trips(self.phases[name])}" for name in ("idle", "loaded") if self.phases[name].sent]
+        said = [f"{name}: {_trips(self.phases[name])}" for name in ("idle", "loaded") if self.phases[name].sent]
         return f"{self.file}, {self.flow}: {'; '.join(said)} (beside {', '.join(self.transfers)})"
 
 
@@ -187,7 +187,7 @@ def _trips(pings: Pings) -> str:
     lost = f"{pings.lost} of {pings.sent} lost"
     if pings.median_ms is None or pings.p95_ms is None:
         return lost
-    return f"{number(pings.median_ms, 1)} ms (95 %: {number(pings.p95_ms, 1)} ms), {lost}"
+    return f"median {number(pings.median_ms, 1)} ms (95 %: {number(pings.p95_ms, 1)} ms), {lost}"
 
 
 def _clock(begin_s: float, end_s: float) -> str:

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee.analysis import together
+from perigee.analysis import outside, together
 from perigee.analysis.limited import Limited, limited
 from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
 from perigee.numbers import number
 from perigee.report.sections.periods import of_series
+from perigee.store.schema import empty_table
 from perigee.store.small_flows import and_small, is_small
 
 MOST_SHOWN = 12
@@ -48,14 +50,33 @@ def show(analysis: Analysis) -> None:
         carried = number(float(small["received_bytes"].sum()) / 1e6, 2)
         table.add_row(and_small(small.height), "", carried, *[""] * 7)
     out_console.print(table)
-    explained = largest.head(MOST_EXPLAINED)
-    for flow, found in zip(explained["flow"], limited(analysis, explained), strict=True):
-        if found.sentence:
-            out_console.print(f"{flow}: {found.sentence}", highlight=False, markup=False)
+    for sentence in _explained(analysis, largest):
+        out_console.print(sentence, highlight=False, markup=False)
     for sentence in together.in_words(analysis.placed):
         out_console.print(sentence, highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
+
+
+def _explained(analysis: Analysis, largest: pl.DataFrame) -> Iterator[str]:
+    """Yield sentences on the largest flows; of one that both ends captured, its sender's capture is asked."""
+    keys = ["run", "flow"]
+    several = set(largest["flow"].filter(largest["flow"].is_duplicated()))
+    matched = analysis.table("connections").filter(pl.col("matched_packets").is_not_null()).select(keys)
+    twice = largest.join(matched, on=keys, how="semi", maintain_order="left")
+    if not twice.is_empty():
+        once = twice.sort(pl.col("side").eq_missing("sender"), descending=True, maintain_order=True)
+        once = once.unique("flow", keep="first", maintain_order=True)
+        largest = largest.join(twice.join(once, on=keys, how="anti"), on=keys, how="anti", maintain_order="left")
+    asked = largest.head(MOST_EXPLAINED)
+    quic = {(row["run"], row["flow"]): row for row in analysis.table("quic").iter_rows(named=True)}
+    for row, found in zip(asked.iter_rows(named=True), limited(analysis, asked), strict=True):
+        run, flow = row["run"], row["flow"]
+        name = f"{flow} ({analysis.runs[run].name})" if flow in several else flow
+        if (run, flow) in quic:
+            yield f"{name}: {outside.sentence(quic[run, flow])}"
+        if found.sentence:
+            yield f"{name}: {found.sentence}"
 
 
 def as_json(analysis: Analysis) -> str:
@@ -65,12 +86,14 @@ def as_json(analysis: Analysis) -> str:
     for run in analysis.runs:
         flows = run.tables["flows"]
         judged = [_limits(one) for one in limited(analysis, flows)]
+        quic = {row["flow"]: row for row in run.tables.get("quic", empty_table("quic")).iter_rows(named=True)}
         if (own := run.tables.get("connections", seen)).height:
             flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
         files.append(
             {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
              "began_unix_s": run.began_s, "clock": "none" if run.began_s is None else "time of day",
-             "flows": [row | found for row, found in zip(flows.to_dicts(), judged, strict=True)]}
+             "flows": [row | found | {"quic": _outside(quic.get(row["flow"]))}
+                       for row, found in zip(flows.to_dicts(), judged, strict=True)]}
         )  # fmt: skip
     return json.dumps({"name": analysis.study, "files": files, "time": together.as_json(analysis.placed)}, indent=1)
 
@@ -78,6 +101,11 @@ def as_json(analysis: Analysis) -> str:
 def _limits(found: Limited) -> dict[str, object]:
     """Return the share of a flow's time by what limited it, and the kind of its losses; null where it is unknown."""
     return {"limits": dict(found.shares) or None, "kind_of_losses": found.losses or None}
+
+
+def _outside(seen: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return what a capture shows of a flow over QUIC; null of any other flow."""
+    return None if seen is None else {name: value for name, value in seen.items() if name not in ("run", "flow")}
 
 
 def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:
