@@ -21,6 +21,11 @@
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic error "-Wimplicit-function-declaration"
 
+#ifndef KERNEL_VERSION
+#define KERNEL_VERSION(major, minor, patch) (((major) << 16) + ((minor) << 8) + ((patch) > 255 ? 255 : (patch)))
+#endif
+#define LINUX_VERSION_CODE KERNEL_VERSION(6, 18, 0)
+
 typedef unsigned long size_t;
 union tcp_cc_info;
 #define U8_MAX ((u8)~0U)
@@ -233,7 +238,8 @@ static inline int fls(u32 x)
 #define HZ ((int)((CONFIG_HZ > 0 ? CONFIG_HZ : 1000) & 0x7fff))
 #define jiffies bpf_jiffies64()
 #define prandom_u32() bpf_get_prandom_u32()
-#define KERNEL_GLOBAL
+/* Without this, clang keeps a variable of two values as one byte, which is not the size that its type says. */
+#define KERNEL_GLOBAL __attribute__((used))
 /* A short table would lie with other constants, where the loader does not find it. */
 #define KERNEL_TABLE __attribute__((section(".rodata")))
 /* Jumps out of the loop when the kernel's budget of rounds is used up: the instruction `may_goto`, Linux 6.9. */

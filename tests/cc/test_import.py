@@ -259,6 +259,83 @@ def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
 
 
+SPDX = "// SPDX-License-Identifier: GPL-2.0-or-later\n"
+STATED = 'MODULE_LICENSE("GPL v2");'
+
+
+@pytest.mark.parametrize(
+    ("spdx", "stated", "licence", "said"),
+    [
+        ("GPL-2.0-only OR MIT", "", "Dual MIT/GPL", "licence: of the SPDX line, GPL-2.0-only OR MIT"),
+        ("Apache-2.0", "", "Apache-2.0", "licence: Apache-2.0: it simulates; the kernel loads only GPL"),
+        ("", '#if 0\nMODULE_LICENSE("GPL");\n#else\nMODULE_LICENSE("MIT");\n#endif', "MIT", "licence: MIT: it simu"),
+    ],
+)
+def test_the_licence_is_what_the_author_states(
+    perigee: Perigee, tmp_path: Path, spdx: str, stated: str, licence: str, said: str
+) -> None:
+    text = MODULE.replace(SPDX, f"// SPDX-License-Identifier: {spdx}\n" if spdx else "").replace(STATED, stated)
+    made, told = imported(perigee, tmp_path, text)
+    assert f'#define CC_LICENSE "{licence}"' in made
+    assert said in told
+
+
+def test_no_licence_is_assumed(perigee: Perigee, tmp_path: Path) -> None:
+    table = MODULE.splitlines().index("static struct tcp_congestion_ops made __read_mostly = {")
+    assert f"mod.c:{table}: the file states no licence; add" in refused(perigee, tmp_path, (SPDX, ""), (STATED, ""))
+    assert "the licence is `LIC`" in refused(perigee, tmp_path, ('"GPL v2"', "LIC"))
+    line = MODULE.splitlines().index(STATED) + 1
+    both = f'#ifdef FREE\n{STATED}\n#else\nMODULE_LICENSE("Proprietary");\n#endif'
+    assert f"mod.c:{line + 1} (mod.c:{line + 3}): the licence is" in refused(perigee, tmp_path, (STATED, both))
+
+
+def test_the_kernel_s_version_decides_at_import(perigee: Perigee, tmp_path: Path) -> None:
+    old = "\t#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 1, 0)\n\t.ssthresh = gone,\n#else\n\t.ssthresh = made_ssthresh,"
+    text = MODULE.replace("\t.ssthresh = made_ssthresh,", f"{old}\n#endif")
+    text = text.replace(
+        "\n\tm->since = tcp_jiffies32;\n",
+        "\n#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 0, 0)\n\tm->since = tcp_jiffies32;\n#endif\n",
+    )
+    made, _ = imported(perigee, tmp_path, text)
+    assert "made_ssthresh(sk)" in made
+    assert "twice" in refused(perigee, tmp_path, (".cong_avoid = made_avoid,", ".cong_avoid = made_avoid,\n" * 2))
+
+
+def test_parameters_have_the_names_and_types_of_the_module(perigee: Perigee, tmp_path: Path) -> None:
+    changes = {
+        "module_param(keep, int, 0644)": "module_param_named(share, keep, int, 0644)",
+        "PARM_DESC(keep": "PARM_DESC(share",
+        "static u32 steps": "static u64 most = 1ULL << 40;\nmodule_param(most, ullong, 0644);\nstatic u32 steps",
+        "static int unused = 3;": "#define KNOB(x) module_param(x, int, 0644)\nstatic int unused = 3;\nKNOB(unused);",
+    }
+    text = "\ufeff" + MODULE
+    for before, after in changes.items():
+        text = text.replace(before, after)
+    _, said = imported(perigee, tmp_path, text)
+    assert "left out: KNOB ( unused ) (a parameter that a macro declares" in said
+    shown = perigee("cc", "show", "made_up.c").stdout
+    assert re.search(r"share +512 +0 +2147483647 +part of the window that stays", shown)
+    assert re.search(rf"most +{1 << 40} +0 +{(1 << 64) - 1} ", shown)
+
+
+def test_the_author_s_line_is_named(perigee: Perigee, tmp_path: Path) -> None:
+    lines = MODULE.splitlines()
+    table = lines.index("static struct tcp_congestion_ops made __read_mostly = {") + 1
+    for member in ("\t.ssthresh = made_ssthresh,\n", "\t.undo_cwnd = tcp_reno_undo_cwnd,\n"):
+        said = refused(perigee, tmp_path, (member, ""))
+        assert f"mod.c:{table}: the table has no `{member.split()[0]}`" in said
+    inside = ("\n\tm->since = tcp_jiffies32;\n", "\n\tstatic u32 n;\n")
+    line = lines.index("\tm->since = tcp_jiffies32;") + 1
+    assert f"mod.c:{line}: `made_init` has a static variable" in refused(perigee, tmp_path, inside)
+    state = lines.index("struct made {") + 1
+    large = (
+        ("\tu32 place:1;", "\tu64 large[40];\n\tu32 place:1;"),
+        ("\tBUILD_BUG_ON(sizeof(struct made) > ICSK_CA_PRIV_SIZE);", ""),
+    )
+    assert f"mod.c:{state}: the state is too large" in refused(perigee, tmp_path, *large)
+    assert "includes kernel.h: it is written for" in refused(perigee, tmp_path, ("<net/tcp.h>", '"kernel.h"'))
+
+
 def test_functions_of_another_module_come_with_its_header(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "half.h").write_text("#define HALF 2\nu32 half_of(u32 x);\n", encoding="utf-8")
     source = '#include "half.h"\nstatic u32 inner(u32 x)\n{\n\treturn x / HALF;\n}\n'
@@ -279,13 +356,17 @@ def test_other_commands_name_the_import(perigee: Perigee, tmp_path: Path, comman
         assert "perigee cc import mod.c" in done.stderr
 
 
+CONSTANT = MODULE.replace("steps = (SCALE - keep) / 3 / 200;", "steps = 3;")
+"""Its init gives a variable one constant, of which a compiler would keep a bit."""
+
+
 @pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("text", [MODULE, PROGRAM], ids=["module", "program"])
+@pytest.mark.parametrize("text", [MODULE, PROGRAM, CONSTANT], ids=["module", "program", "constant"])
 def test_an_imported_file_loads(perigee: Perigee, tmp_path: Path, text: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     imported(perigee, tmp_path, text)
     name = own("i")
-    done = perigee("cc", "load", "made_up.c" if text is MODULE else "thirds.c", "--as", name)
+    done = perigee("cc", "load", "thirds.c" if text is PROGRAM else "made_up.c", "--as", name)
     assert done.returncode == 0, done.stderr
     unload(name, force=True)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perigee.cc.foreign.module import OF_TCP_H, OPS, Foreign, RefusedError, reachable
+from perigee.cc.foreign.module import OF_TCP_H, OPS, Foreign, reachable
+from perigee.cc.foreign.refused import RefusedError
 from perigee.cc.foreign.text import Item, Token
 
 Edit = tuple[int, int, str]

@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from perigee.cc.foreign.branches import active
+from perigee.cc.foreign.licence import licence_of
+from perigee.cc.foreign.refused import RefusedError
 from perigee.cc.foreign.text import Item, Token, arguments, items_of, joined, split
 from perigee.errors import InputError
 
@@ -40,9 +43,10 @@ OF_TCP_H = {"tcp_reno_cong_avoid", "tcp_reno_ssthresh", "tcp_reno_undo_cwnd", "t
 _LARGEST = {
     "bool": "1",
     "int": "2147483647",
-    "long": "2147483647",
+    "long": "9223372036854775807",
     "uint": "4294967295",
-    "ulong": "4294967295",
+    "ulong": "18446744073709551615",
+    "ullong": "18446744073709551615",
     "short": "32767",
     "ushort": "65535",
     "byte": "255",
@@ -53,9 +57,10 @@ _WRITING_MACROS = {"do_div", "swap", "memset", "memcpy", "get_random_bytes", "WR
 
 @dataclass
 class Parameter:
-    """A parameter: its name, its largest and least value, its default as C, and its text, a string of C."""
+    """A parameter: name, variable, default as C, unit, least and largest value, and its text, a string of C."""
 
     name: str
+    variable: str
     default: str
     unit: str = "1"
     least: str = "0"
@@ -72,7 +77,8 @@ class Foreign:
         items: its top level.
         ops: the table of callbacks that is imported.
         name: of the algorithm.
-        licence: as the module or the program states it.
+        licence: in the kernel's words.
+        licence_note: where it is from, if no macro states it, or that the kernel loads none with it.
         title: its description, a string of C; empty: it has none.
         init: the function that begins the module; empty: none.
         parameters: its parameters.
@@ -87,7 +93,8 @@ class Foreign:
     items: list[Item]
     ops: Item
     name: str = ""
-    licence: str = "GPL"
+    licence: str = ""
+    licence_note: str = ""
     title: str = ""
     init: str = ""
     parameters: list[Parameter] = field(default_factory=list)
@@ -102,38 +109,32 @@ class Foreign:
         return {item.names[0]: item for item in self.items if item.kind == "function"}
 
 
-class RefusedError(Exception):
-    """Something at a place of the text cannot be imported: what, and what to do."""
-
-    def __init__(self, start: int, what: str, fix: str) -> None:
-        super().__init__(f"{what}; {fix}")
-        self.start = start
-
-
-def read(text: str, name: str) -> Foreign:
+def read(text: str, name: str, spdx: str) -> Foreign:
     """Read a file.
 
     Args:
         text: its text, local headers included.
         name: of the file, for messages.
+        spdx: the expression of its SPDX line; empty: it has none.
 
     Raises:
         InputError: it has no table of callbacks.
         RefusedError: what it says cannot be imported.
     """
-    items = items_of(text)
+    items = items_of(active(text))
     tables = {item.names[0]: item for item in items if item.kind == "variable" and item.has(OPS) and item.body}
     if not tables:
         raise InputError(
             f"{name}: has no `struct {OPS} ... = {{ ... }}`, with which a module or a program registers its callbacks",
             "name the C file that has it",
         )
-    registered = _registered(text)
+    registered = _registered(active(text))
     chosen = [table for table in tables if table in registered] or list(tables)
     if len(chosen) > 1:
         second = tables[chosen[1]]
         raise RefusedError(second.start, f"it registers {', '.join(chosen)}", "leave one of them in the file")
     found = Foreign(text, items, tables[chosen[0]])
+    found.licence, found.licence_note = licence_of(items, spdx, found.ops.start)
     _read_calls(found)
     _read_table(found)
     _read_memory(found)
@@ -148,18 +149,14 @@ def _registered(text: str) -> set[str]:
 
 
 def _read_calls(found: Foreign) -> None:
-    """Take what macros say: parameters, licence, description, init."""
+    """Take what macros say: parameters, description, init."""
     variables = {name: item for item in found.items if item.kind == "variable" for name in item.names}
     texts: dict[str, str] = {}
     for item in found.items:
-        if item.kind == "variable" and item.names == ["_license"]:
-            found.licence = joined(item.tokens[item.body + 1 : -1]).strip('"')
         if item.kind != "call":
             continue
         given = arguments(item)
         match item.names[0]:
-            case "MODULE_LICENSE":
-                found.licence = joined(given[0]).strip('"')
             case "MODULE_DESCRIPTION":
                 found.title = joined(given[0])
             case "MODULE_PARM_DESC":
@@ -168,28 +165,40 @@ def _read_calls(found: Foreign) -> None:
                 found.init = joined(given[0])
             case "module_param":
                 found.parameters += _parameter(found, item, joined(given[0]), joined(given[1]), variables)
-            case "module_param_named" | "module_param_cb" | "module_param_array":
+            case "module_param_named":
+                kind, variable = joined(given[2]), joined(given[1])
+                found.parameters += _parameter(found, item, joined(given[0]), kind, variables, variable)
+            case "module_param_cb" | "module_param_array":
                 _check_alike(item, given)
                 found.parameters += _bounded(found, item, given, variables)
+            case macro if re.search(rf"^[ \t]*#[ \t]*define\s+{macro}\(.*\bmodule_param", found.text, re.MULTILINE):
+                found.left_out[joined(item.tokens[:-1])] = "a parameter that a macro declares: write its module_param()"
     for parameter in found.parameters:
         parameter.doc = texts.get(parameter.name, '"parameter of the module"')
 
 
-def _parameter(found: Foreign, item: Item, name: str, kind: str, variables: Mapping[str, Item]) -> Iterator[Parameter]:
+def _parameter(
+    found: Foreign, item: Item, name: str, kind: str, variables: Mapping[str, Item], variable: str = ""
+) -> Iterator[Parameter]:
+    variable = variable or name
     if kind not in _LARGEST:
-        raise RefusedError(item.start, f"the parameter `{name}` is of type `{kind}`", "parameters here are numbers")
-    if name not in variables:
-        raise RefusedError(item.start, f"the parameter `{name}` has no variable of its name", "give it one")
-    default = _initial(variables[name], name)
+        raise RefusedError(
+            item.start, f"the parameter `{name}` is of type `{kind}`", f"parameters here are of {', '.join(_LARGEST)}"
+        )
+    if variable not in variables:
+        raise RefusedError(item.start, f"the parameter `{name}` has no variable `{variable}`", "give it one")
+    if name != variable and any(name in other.names for other in found.items if other.kind != "type"):
+        raise RefusedError(item.start, f"the parameter `{name}` has the name of something else", "rename one of them")
+    default = _initial(variables[variable], variable)
     if default.startswith("-"):
         found.notes.append(f"`{name}` stays {default}: parameters here are not negative")
         return
-    yield Parameter(name, default, "switch" if kind == "bool" else "1", largest=_LARGEST[kind])
+    yield Parameter(name, variable, default, "switch" if kind == "bool" else "1", largest=_LARGEST[kind])
 
 
 def _check_alike(item: Item, given: list[list[Token]]) -> None:
     name = joined(given[0])
-    variable = joined(given[1 if item.names[0] == "module_param_named" else -2]).lstrip("& ")
+    variable = joined(given[-2]).lstrip("& ")
     if item.names[0] == "module_param_array" or variable != name:
         raise RefusedError(item.start, f"the parameter `{name}` is not a variable of that name", "give it one")
 
@@ -199,9 +208,6 @@ def _bounded(
 ) -> Iterator[Parameter]:
     """Yield a parameter that is set by a function of the module's, which may state its bounds."""
     name = joined(given[0])
-    if item.names[0] == "module_param_named":
-        yield from _parameter(found, item, name, joined(given[2]), variables)
-        return
     set_by = re.search(rf"\b{joined(given[1]).lstrip('& ')}\b[^;]*?\.set\s*=\s*(\w+)", found.text)
     body = re.search(rf"\b{set_by.group(1)}\s*\([^;]*?\{{(.*?)\n\}}", found.text, re.DOTALL) if set_by else None
     bounds = re.search(r"param_set_uint_minmax\s*\(\s*\w+,\s*\w+,\s*(\w+),\s*(\w+)\)", body.group(1) if body else "")
@@ -229,6 +235,8 @@ def _read_table(found: Foreign) -> None:
         if texts[0] != "." or len(texts) < 4 or texts[2] != "=":
             raise RefusedError(part[0].start, "a member of the table without its name", "write `.member = function`")
         member, value = texts[1], joined(part[3:])
+        if member in found.callbacks:
+            raise RefusedError(part[0].start, f"the table has `.{member}` twice", "leave one of them")
         if member == "name":
             found.name = value.strip('"')
         elif member == "flags":
@@ -246,6 +254,10 @@ def _read_table(found: Foreign) -> None:
             )
     if not found.name:
         raise RefusedError(found.ops.start, "the table has no `.name`", "give it one")
+    for needed in (("ssthresh",), ("undo_cwnd",), ("cong_avoid", "cong_control")):
+        if not found.callbacks.keys() & set(needed):
+            lacking = " or ".join(f"`.{member}`" for member in needed)
+            raise RefusedError(found.ops.start, f"the table has no {lacking}", "give it one: Linux needs it too")
 
 
 def _called(found: Foreign, value: list[Token]) -> str:
@@ -261,7 +273,7 @@ def _called(found: Foreign, value: list[Token]) -> str:
 
 def _read_memory(found: Foreign) -> None:
     """Take the variables that init writes; one that anything else writes is refused."""
-    found.memory = {parameter.name for parameter in found.parameters}
+    found.memory = {parameter.variable for parameter in found.parameters}
     names = {
         name
         for item in found.items
@@ -270,6 +282,14 @@ def _read_memory(found: Foreign) -> None:
     }
     in_use = reachable(found)
     for function, item in found.functions().items():
+        inner = item.tokens[item.body :] if function in in_use else []
+        for token, following in itertools.pairwise(inner):
+            if token.text == "static" and following.text != "const":
+                raise RefusedError(
+                    token.start,
+                    f"`{function}` has a static variable, which all connections would share",
+                    "keep it in the struct that inet_csk_ca() returns, or make it `static const`",
+                )
         for token in _written(item, names) if function in in_use else ():
             if function != found.init:
                 raise RefusedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ Place = tuple[Path, int] | None
 KERNELS = {"vmlinux.h", "bpf_tcp_helpers.h", "bpf_tracing_net.h", "bpf_kfuncs.h", "bpf_misc.h"}
 """Headers for BPF programs that stand for the kernel's own."""
 
+_SPDX = re.compile(r"(?://|/\*|\n[ \t]*\*)[ \t]*SPDX-License-Identifier:[ \t]*([-\w.+() ]+)")
 _INCLUDE = re.compile(r'\s*#\s*include\s*(?:<([^>]*)>|"([^"]*)")')
 
 
@@ -38,6 +40,14 @@ class Source:
     def at(self, start: int) -> str:
         """Return `FILE:LINE` of an offset."""
         return shown(self.places[self.text.count("\n", 0, start)])
+
+    def spdx(self, path: Path) -> str:
+        """Return the SPDX expression of one of its files, of which others may be part; empty: it has none."""
+        for match in _SPDX.finditer(self.text):
+            place = self.places[self.text.count("\n", 0, match.start())]
+            if place and place[0] == path:
+                return match[1].strip()
+        return ""
 
     def edited(self, edits: Iterable[tuple[int, int, str]]) -> Source:
         """Return the text with other words at some places, which do not overlap."""
@@ -91,8 +101,11 @@ def _gather(path: Path, seen: set[Path]) -> Source:
         if local is None or Path(local).name in KERNELS or local.startswith(("bpf/", "linux/", "net/")):
             continue
         header = path.parent / local
-        if local == "tcp.h":
-            raise InputError(f"{source.at(token.start)}: the file includes tcp.h: it is written for Perigee already")
+        if local in ("tcp.h", "kernel.h") and not (path.parent / local).exists():
+            raise InputError(
+                f"{source.at(token.start)}: the file includes {local}: it is written for Perigee already",
+                f"perigee cc check {shlex.quote(str(path))}",
+            )
         if not _is_below(header, path.parent):
             raise InputError(
                 f'{source.at(token.start)}: "{local}" is neither beside the file nor below it', "copy it there"
@@ -124,7 +137,7 @@ def _is_below(path: Path, folder: Path) -> bool:
 def _read(path: Path) -> Source:
     content = read_bounded(path, TEXT_BYTES, "a congestion control")
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     if "\0" in text:

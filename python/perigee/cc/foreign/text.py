@@ -15,8 +15,8 @@ _TOKEN = re.compile(
     |(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |(?P<word>[A-Za-z_]\w*)
     |(?P<number>\.?[0-9](?:[eEpP][+-]|[\w.])*)
-    |(?P<space>\s+)
-    |(?P<mark>->|&&|\|\||\+\+|--|<<=|>>=|[-+*/%&|^=!<>]=|.)""",
+    |(?P<space>\n|[^\S\n]+)
+    |(?P<mark>->|&&|\|\||\+\+|--|<<=|>>=|<<|>>|[-+*/%&|^=!<>]=|.)""",
     re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 _TYPES = {"struct", "union", "enum", "typedef"}

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perigee.cc.fault import near
 from perigee.cc.foreign.edits import STATE, edits
-from perigee.cc.foreign.module import CALLBACKS, Foreign, RefusedError, reachable, read
+from perigee.cc.foreign.module import CALLBACKS, Foreign, reachable, read
 from perigee.cc.foreign.quotients import without_signed_division
+from perigee.cc.foreign.refused import RefusedError
 from perigee.cc.foreign.source import Place, gather, shown
 from perigee.cc.foreign.text import arguments
 from perigee.core import native
@@ -72,13 +74,15 @@ def imported(path: Path) -> Imported:
     # Neither changes a line's number.
     source.text = _ARGUMENTS.sub(r"\1(", _PROGRAM.sub("", source.text))
     try:
-        found = read(source.text, str(path))
+        found = read(source.text, str(path), source.spdx(path))
         if programs:
             found.notes.append("BPF_PROG: a function of its own, behind a callback")
         edited = source.edited(edits(found))
     except RefusedError as error:
-        raise InputError(f"{source.at(error.start)}: {error}") from error
+        second = f" ({source.at(error.second)})" if error.second else ""
+        raise InputError(f"{source.at(error.start)}{second}: {error}") from error
     name = _name(found)
+    states = set(STATE.findall(found.text))
     report = list(_report(found, name))
     head = _head(path, found, report)
     tail = _tail(found, name)
@@ -86,7 +90,8 @@ def imported(path: Path) -> Imported:
     text = spdx + head + edited.text.removeprefix(spdx) + tail
     first = [edited.places[0]] if spdx else []
     places: list[Place] = [*first, *[None] * head.count("\n"), *edited.places[len(first) :], *[None] * tail.count("\n")]
-    return _compiled(Imported(name, text, report, None, None, places))
+    state = next((item for item in found.items if item.kind == "type" and states & set(item.names)), found.ops)
+    return _compiled(Imported(name, text, report, None, None, places), path, source.at(state.start))
 
 
 def _name(found: Foreign) -> str:
@@ -105,11 +110,13 @@ def _name(found: Foreign) -> str:
 def _report(found: Foreign, name: str) -> Iterator[str]:
     if name != found.name:
         yield f"renamed: {found.name} is {name}"
+    if found.licence_note:
+        yield f"licence: {found.licence_note}"
     if found.parameters:
         yield f"parameters: {', '.join(one.name for one in found.parameters)}"
     if found.init:
         yield f"kept: the module's init, {found.init}, before the first callback of a connection"
-    if written := sorted(found.memory - {one.name for one in found.parameters}):
+    if written := sorted(found.memory - {one.variable for one in found.parameters}):
         yield f"kept: what it computes, {', '.join(written)}"
     if found.flags:
         yield f"kept: the flags {found.flags}"
@@ -145,11 +152,14 @@ def _tail(found: Foreign, name: str) -> str:
     wanted = (
         f"struct {states[0]}" if len(states) == 1 else f"union {{ {' '.join(f'struct {s} {s}_;' for s in states)} }}"
     )
+    named = [one for one in found.parameters if one.name != one.variable]
+    shown_as = "".join(f"static KERNEL_GLOBAL __typeof__({one.variable}) {one.name};\n" for one in named)
+    start = ", ".join([*(f"{one.variable} = {one.name}" for one in named), f"{found.init}()" if found.init else "0"])
     state = f"CC_STATE({wanted});\n" if states else ""
     text = (
         "\n/* Parameters and callbacks, as Perigee registers them. */\n"
         f"#define PARAMETERS(P){rows}\nCC_PARAMETERS(PARAMETERS)\n"
-        f"{state}KERNEL_MODULE(PARAMETERS, {f'{found.init}()' if found.init else '0'})\n"
+        f"{shown_as}{state}KERNEL_MODULE(PARAMETERS, ({start}))\n"
     )
     members = []
     for callback, function in {"init": "", **found.callbacks}.items():
@@ -173,8 +183,8 @@ def _argument_count(found: Foreign, function: str) -> int:
     return len(arguments(found.functions()[function]))
 
 
-def _compiled(made: Imported) -> Imported:
-    """Compile the file for both hosts."""
+def _compiled(made: Imported, path: Path, state: str) -> Imported:
+    """Compile the file for both hosts; messages name the author's, and the place of its state."""
     with tempfile.TemporaryDirectory(prefix="perigee-import-") as folder:
         file = Path(folder) / f"{made.name}.c"
         text: str | None = made.text
@@ -184,7 +194,10 @@ def _compiled(made: Imported) -> Imported:
             try:
                 check = native.check_of(str(file), str(headers()))
             except InputError as error:
-                raise InputError("\n".join(_refusals(str(error), made.places))) from error
+                if "state exceeds icsk_ca_priv" in str(error):
+                    raise InputError(f"{state}: the state is too large", "keep to ICSK_CA_PRIV_SIZE bytes") from error
+                said = "\n".join(_refusals(str(error), made.places))
+                raise InputError(said.replace(str(file), str(near(path)))) from error
             text = without_signed_division(text, check.kernel_error or "")
     failed = check.kernel_error and ("\n".join(_original(check.kernel_error, made.places)) or check.kernel_error)
     return replace(made, kernel_error=failed, kernel_unknown=check.kernel_unknown)
