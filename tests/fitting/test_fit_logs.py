@@ -16,6 +16,7 @@ from perigee.errors import InputError
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.fit import Measured
 from perigee.fitting.series import joined, read_pings
+from perigee.fitting.sources import measured_by
 
 DATA = ROOT / "tests" / "data" / "logs"
 PINGS = (
@@ -109,7 +110,7 @@ def flood(folder: Path, arrived: list[int], lost: int) -> Path:
     [
         (1_000_000, 5_000, 8 * 1476 / 1448, 0),
         (1_500_000, 5_000, 8 * 1476 / 1448, 500 * 1476 / 1448),
-        (1_000_000, 100, 100, 0),
+        (1_000_000, 100, 8 * 1476 / 1448, 0),
     ],
 )
 def test_what_arrives_of_a_flood_is_the_rate_and_what_arrives_before_it_settles_a_policers_burst(
@@ -121,6 +122,9 @@ def test_what_arrives_of_a_flood_is_the_rate_and_what_arrives_before_it_settles_
     down = tomllib.loads((tmp_path / "x.toml").read_text())["down"]
     assert float(down["rate"].split()[0]) == pytest.approx(rate, rel=0.001)
     assert float(down.get("burst", "0 kB").split()[0]) == pytest.approx(burst, rel=0.001)
+    is_bound = lost < 500
+    assert ("the link carries 8 Mbit/s or more" in (tmp_path / "x.toml").read_text()) == is_bound
+    assert ("did not fill the path: its rate is a lower bound" in done.stderr) == is_bound
 
 
 def test_growth_of_sampled_round_trips_counts_from_idle_pings_and_that_of_captures_from_their_own() -> None:
@@ -149,3 +153,44 @@ def test_logs_of_one_interval_as_two_clocks_tell_it_are_joined_and_of_two_interv
     assert len(joined(series[:2]).rtt_ms) == 20
     with pytest.raises(InputError, match=r"c: pings of 56 bytes each 210 ms, those of .*a are of .* 200 ms; fit them"):
         joined(series)
+
+
+def pinged(path: Path, rtt_ms: list[float], *, head: bool = True, tail: str = "") -> Path:
+    """Write what `ping -D -i 0.2` would, from 1 700 000 000 s on; without a head its first lines are missing."""
+    lines = [
+        f"[{1.7e9 + 0.2 * at + rtt / 1000:.6f}] 64 bytes from 192.0.2.1: icmp_seq={at + 1} ttl=64 time={rtt:.1f} ms\n"
+        for at, rtt in enumerate(rtt_ms)
+    ]
+    path.write_text("".join(["PING x (192.0.2.1) 56(84) bytes of data.\n", *lines] if head else lines[50:]) + tail)
+    return path
+
+
+def test_pings_beside_a_transfer_are_not_of_the_idle_path(tmp_path: Path) -> None:
+    # 60 s of pings at 5/s, the transfer from the 20th to the 30th second.
+    is_beside = [0.2 * at + 0.03 > 19 and 0.2 * at < 31 for at in range(300)]
+    log = pinged(tmp_path / "ping.txt", [200.0 if beside else 30.0 for beside in is_beside])
+    transfer = flood(tmp_path, [1_000_000] * 10, 5_000)
+    document = json.loads(transfer.read_text())
+    document["start"]["timestamp"] = {"timesecs": 1_700_000_020}
+    transfer.write_text(json.dumps(document))
+    found = measured_by([log, transfer]).pings
+    assert found is not None
+    assert (len(found.rtt_ms), set(found.rtt_ms)) == (300 - sum(is_beside), {30.0})
+    assert f"{sum(is_beside)} of 300 pings were beside transfers" in found.notes[-1]
+    # A gap in place of those that were left out, and no losses.
+    assert (int(found.lost.sum()), int((~found.follows).sum())) == (0, 1)
+    # Where there are no others, their least is all that is taken of them.
+    document["start"]["timestamp"] = {"timesecs": 1_699_999_990}
+    document["end"]["streams"][0]["udp"]["end"] = 100
+    transfer.write_text(json.dumps(document))
+    loaded = measured_by([log, transfer]).pings
+    assert loaded is not None
+    assert (loaded.is_loaded, loaded.is_short, loaded.has_losses, len(loaded.rtt_ms)) == (True, True, False, 300)
+
+
+def test_behind_a_log_without_its_first_lines_nothing_is_known_to_be_lost(tmp_path: Path) -> None:
+    summary = "\n--- x ping statistics ---\n300 packets transmitted, 300 received, 0% packet loss, time 60000ms\n"
+    found = read_pings(pinged(tmp_path / "tail.txt", [30.0] * 300, head=False, tail=summary))
+    assert (len(found.rtt_ms), int(found.lost.sum())) == (250, 0)
+    whole = read_pings(pinged(tmp_path / "ping.txt", [30.0] * 290, tail=summary.replace("300 rec", "290 rec")))
+    assert (len(whole.rtt_ms), int(whole.lost.sum())) == (300, 10)

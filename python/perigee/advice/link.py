@@ -127,7 +127,7 @@ def of_files(
         fitted=fitted.text,
         known=tuple(f"{percent(_LEVEL)} interval of {one.sentence}" for one in intervals(measured, _LEVEL)),
         assumed=(*link.assumed, *fitted.unknown, *said_of(fitted.assumed)),
-        is_guess=not fitted.down.rate.measured,
+        is_guess=not fitted.down.rate.measured or _is_bound(measured),
     )
     return _sampled(link, Profile(find_profile(str(path)))), hosts
 
@@ -174,16 +174,26 @@ def _fitted(measured: Measured, seen: _Seen) -> Fitted:
             f"{fastest.file}: {number(fastest.bps / 1e6, 2)} Mbit/s passed without a queue, so that the path carries "
             f"more; {_TIMES} times that is taken: give the rate with --down."
         )
-        down = replace(down, rate=Value(rate_of(_TIMES * fastest.bps), (why,), measured=False))
+        sent_bps = max((one.bps for one in measured.captured if one.way == "down"), default=0.0)
+        is_more = _TIMES * fastest.bps > sent_bps
+        guess = Value(rate_of(_TIMES * fastest.bps), (why,)) if is_more else down.rate
+        down = replace(down, rate=replace(guess, measured=False))
     if seen.is_lossy and seen.again and measured.pings is None:
         why = f"{fastest.file}: the share that was sent again, taken for lost at random."
         down = replace(down, loss=Value(share(seen.again), (why,), measured=False))
     return replace(fitted, down=down)
 
 
+def _is_bound(measured: Measured) -> bool:
+    """Whether all that is known of the rate are datagrams that did not fill the path."""
+    own = [one for one in measured.captured if one.way == "down"]
+    is_known = measured.down_bps is not None or any(step.direction == "down" for step in measured.steps)
+    return not is_known and bool(own) and all(one.is_udp and not one.is_flood for one in own)
+
+
 def _fastest(measured: Measured) -> Ceiling | None:
     """Return the fastest download by TCP; none: there is none."""
-    return next((one for one in measured.captured if one.way == "down" and not one.is_flood), None)
+    return next((one for one in measured.captured if one.way == "down" and not one.is_udp), None)
 
 
 def _is_dropped(transfer: Ceiling, measured: Measured) -> bool:

@@ -16,6 +16,7 @@ from perigee.analysis.recordings import LOGS, Analysis, Options, analyze
 from perigee.errors import InputError
 from perigee.headers import IPV4, IPV6, TCP, UDP
 from perigee.statistics.periodicity import periodicity
+from perigee.store.small_flows import is_small
 
 SUSTAINED_S = 5
 """Minimum duration of a rate that is no burst of a queue before the capture."""
@@ -51,6 +52,7 @@ class Ceiling:
         is_sampled: whether round trips are samples of a log, of which none may have met an empty queue.
         again: share of the packets that were sent again; none: not known.
         cc: the sender's congestion control; empty: not known.
+        is_udp: whether it is of datagrams.
         is_flood: whether datagrams were sent faster than the link carries, so that what arrived is its rate.
         burst_bytes: bytes that arrived in the first second of a flood beyond its rate, as a policer lets them pass.
         notes: what the reader of its file says of it.
@@ -72,6 +74,7 @@ class Ceiling:
     is_sampled: bool = False
     again: float | None = None
     cc: str = ""
+    is_udp: bool = False
     is_flood: bool = False
     burst_bytes: float = 0.0
     notes: tuple[str, ...] = ()
@@ -113,17 +116,31 @@ def transfers_of(files: Sequence[Path]) -> list[Ceiling]:
     return sorted(_transfers(analysis), key=lambda ceiling: ceiling.bps, reverse=True)
 
 
+def busy(files: Sequence[Path]) -> list[tuple[float, float]]:
+    """Return begin and end, s since 1970, of each transfer in captures and logs that say the time of day.
+
+    Raises:
+        InputError: a file is neither a capture nor a log.
+    """
+    analysis = analyze(files, Options()) if files else None
+    found: list[tuple[float, float]] = []
+    for run in () if analysis is None else analysis.runs:
+        is_transfer = (pl.col("kind") == "bulk") & ~is_small() | (pl.col("kind") == "udp") & (run.kind == "iperf3")
+        own = run.placed.flows.filter(is_transfer & (pl.col("duration_s") > 0))
+        if run.began_s is not None:
+            spans = own.select("start_s", "duration_s").iter_rows()
+            found += [(run.began_s + begin, run.began_s + begin + took) for begin, took in spans]
+    return found
+
+
 def _transfers(analysis: Analysis) -> list[Ceiling]:
     flows, series, seen = analysis.table("flows"), analysis.table("series"), analysis.table("connections")
     found = []
-    lost = pl.col("lost_packets") / pl.col("sent_packets")
     iperf3_runs = [number for number, run in enumerate(analysis.runs) if run.kind == "iperf3"]
-    is_flood = (
-        (pl.col("kind") == "udp") & lost.is_between(FLOODED_FROM, 1, closed="left") & pl.col("run").is_in(iperf3_runs)
+    is_sent = (
+        (pl.col("kind") == "udp") & (pl.col("lost_packets") < pl.col("sent_packets")) & pl.col("run").is_in(iperf3_runs)
     )
-    for row in (
-        flows.join(seen, on=["run", "flow"], how="left").filter((pl.col("kind") == "bulk") | is_flood).to_dicts()
-    ):
+    for row in flows.join(seen, on=["run", "flow"], how="left").filter((pl.col("kind") == "bulk") | is_sent).to_dicts():
         own = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])).sort("t_s")
         goodput = own["goodput_mbps"].to_numpy()
         run = analysis.runs[row["run"]]
@@ -136,7 +153,8 @@ def _transfers(analysis: Analysis) -> list[Ceiling]:
             )
             is_written = bool({iperf3.WRITTEN, iperf3.UNHEARD} & set(run.notes))
             is_log = run.kind in LOGS
-            found.append(replace(made, is_written=is_written, is_sampled=is_log, notes=run.notes if is_log else ()))
+            notes = (*(run.notes if is_log else ()), *made.notes)
+            found.append(replace(made, is_written=is_written, is_sampled=is_log, notes=notes))
     return found
 
 
@@ -170,6 +188,12 @@ def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again:
 
 
 def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceiling:
+    """Return what datagrams say: where few of them were lost, they did not fill the link, which carries this or more.
+
+    Lost are those that a later one overtook, as iperf3 counts: none that were still on their way at the end.
+    """
+    lost = row["lost_packets"] / row["sent_packets"]
+    is_flood = lost >= FLOODED_FROM
     settled = goodput[_SETTLED_S:-1]
     mean, first = row["goodput_mbps"], 0.0
     if len(settled) >= SUSTAINED_S:
@@ -186,6 +210,14 @@ def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceili
         period_s=None,
         assumed=False,
         how="mean",
-        is_flood=True,
-        burst_bytes=(first - mean) * 1e6 / 8 * of_packets if first >= _BURST_FROM * mean else 0.0,
+        is_udp=True,
+        is_flood=is_flood,
+        burst_bytes=(first - mean) * 1e6 / 8 * of_packets if is_flood and first >= _BURST_FROM * mean else 0.0,
+        notes=()
+        if is_flood
+        else (
+            f"{100 * lost:.2g} % of the datagrams were lost, less than {100 * FLOODED_FROM:.0f} %, so that they did "
+            "not fill the path: its rate is a lower bound; send faster (`iperf3 --udp --bitrate`, or --most of "
+            "`perigee advise HOST`)",
+        ),
     )

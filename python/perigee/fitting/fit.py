@@ -160,7 +160,7 @@ def _unknown(measured: Measured) -> Iterator[str]:
         yield "how the delay varies, and losses of an idle link: there are no pings"
     else:
         yield from pings.unknown
-        if pings.is_short:
+        if pings.is_short and not pings.is_loaded:
             count = int(np.isfinite(pings.rtt_ms).sum())
             yield f"how the delay varies: {count} round trips are too few, {LEAST_ANSWERS} tell; its least is taken"
     if measured.down_delay_ms is None:
@@ -218,14 +218,16 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
             "of datagrams that were sent faster than the link carries."
         )
         return Value(profile.rate(flood.bps), (what,))
-    seen = _captured(way, measured)
+    seen = _largest(way, measured)
     if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
         what = (
             f"{seen.file}, {seen.flow}: {seen.how} in a transfer of {number(seen.seconds, 0)} s, "
-            "headers of IP and TCP counted; "
+            f"headers of IP and {'UDP' if seen.is_udp else 'TCP'} counted; "
             + (
                 "these are what its sender wrote, ahead of the link by its buffer: the link may carry less, or more."
                 if seen.is_written
+                else f"the link carries {number(seen.bps / 1e6, 0)} Mbit/s or more."
+                if seen.is_udp
                 else "the link carries this or more."
             )
         )
@@ -347,8 +349,16 @@ def _least_without_pings(measured: Measured) -> tuple[float, str]:
 
 
 def _captured(way: str, measured: Measured, *, floods: bool = False) -> Ceiling | None:
-    """Return the fastest transfer of a direction, or of its floods; none: there is none."""
-    return next((one for one in measured.captured if one.way == way and one.is_flood == floods), None)
+    """Return the fastest transfer of a direction by TCP, or of its floods; none: there is none."""
+    return next(
+        (one for one in measured.captured if one.way == way and one.is_udp == floods and one.is_flood == floods), None
+    )
+
+
+def _largest(way: str, measured: Measured) -> Ceiling | None:
+    """Return the largest lower bound of a direction's rate, by TCP or by datagrams; none: there is none."""
+    own = [one for one in measured.captured if one.way == way and not one.is_flood]
+    return max(own, key=lambda one: one.bps, default=None)
 
 
 def _about_body(delay: Delay, where: str) -> str:

@@ -12,12 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.analysis import logs
+from perigee.analysis.together import EDGE_S
 from perigee.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
 LEAST_ANSWERS = 200
 """Fewer round trips say nothing about how a delay varies."""
+NOTED_AT_THE_ANSWER = ("ping", "fping")
+"""Programs whose lines have the instants of answers."""
+_HEADLESS = "ping"
+"""Program of a log of the system's `ping` whose first lines are missing, so that nothing says which system it is of."""
 LOSSES = "losses: the log has answered pings only"
 SAME_INTERVAL = 0.01
 """Intervals that lines with times tell differ by this share at most where `ping` was given the same one; chosen."""
@@ -38,6 +43,8 @@ class Pings:
         notes: what a reader should know: clocks that were set, pauses.
         system: the program that wrote it.
         unknown: parts of a link that this log cannot tell, with the reason.
+        sent_s: when each was sent, s since 1970; none: the log does not say.
+        is_loaded: whether all were beside transfers, so that they tell the least round trip at most.
     """
 
     log: Path
@@ -48,16 +55,18 @@ class Pings:
     notes: tuple[str, ...]
     system: str = "ping"
     unknown: tuple[str, ...] = ()
+    sent_s: Floats | None = None
+    is_loaded: bool = False
 
     @property
     def has_losses(self) -> bool:
-        """Whether the log has pings that were lost."""
-        return LOSSES not in self.unknown
+        """Whether the log has pings that were lost on the idle path."""
+        return LOSSES not in self.unknown and not self.is_loaded
 
     @property
     def is_short(self) -> bool:
-        """Whether there are too few answers to say how the delay varies."""
-        return int(np.isfinite(self.rtt_ms).sum()) < LEAST_ANSWERS
+        """Whether there are too few answers on the idle path to say how the delay varies."""
+        return self.is_loaded or int(np.isfinite(self.rtt_ms).sum()) < LEAST_ANSWERS
 
     @property
     def lost(self) -> npt.NDArray[np.bool_]:
@@ -67,7 +76,7 @@ class Pings:
     @property
     def time_s(self) -> Floats:
         """When each was sent, from the first on, by the count of steps: no clock's jump is in it."""
-        return np.asarray(self.place * self.interval_s, float)
+        return np.asarray((self.place - self.place[0]) * self.interval_s, float)
 
     @property
     def follows(self) -> npt.NDArray[np.bool_]:
@@ -78,6 +87,34 @@ class Pings:
     def described(self) -> str:
         """The source, for a comment."""
         return f"{self.log.name}: {len(self.rtt_ms)} pings of {self.system} each {self.interval_s * 1000:.4g} ms"
+
+    def without(self, busy: Sequence[tuple[float, float]]) -> Pings:
+        """Return it without the pings beside transfers, and a note on how many these were.
+
+        Args:
+            busy: begin and end of each transfer, s since 1970.
+        """
+        if self.sent_s is None:
+            return self
+        answered_s = self.sent_s + np.nan_to_num(self.rtt_ms) / 1000
+        is_beside = np.zeros(len(self.rtt_ms), bool)
+        for begin, end in busy:
+            is_beside |= (answered_s > begin - EDGE_S) & (self.sent_s < end + EDGE_S)
+        count = int(is_beside.sum())
+        if not count:
+            return self
+        if not np.isfinite(self.rtt_ms[~is_beside]).any():
+            note = f"{self.log.name}: all pings were beside transfers: of these only the least round trip is taken"
+            unknown = "how the delay varies, and losses of an idle link: all pings were beside transfers"
+            return replace(self, is_loaded=True, notes=(*self.notes, note), unknown=(*self.unknown, unknown))
+        note = (
+            f"{self.log.name}: {count} of {len(self.rtt_ms)} pings were beside transfers, or within {EDGE_S:g} s of "
+            "one: not idle, and left out"
+        )
+        return replace(
+            self, rtt_ms=self.rtt_ms[~is_beside], place=self.place[~is_beside], sent_s=self.sent_s[~is_beside],
+            notes=(*self.notes, note),
+        )  # fmt: skip
 
 
 def read_pings(file: Path) -> Pings:
@@ -91,15 +128,24 @@ def read_pings(file: Path) -> Pings:
     """
     log, pings = logs.pings_of(file)
     pairs = [(at, np.nan if rtt_ms is None else rtt_ms) for at, rtt_ms in pings.entries()]
+    if log.system == _HEADLESS:
+        # Its summary counts from a first ping that is not there: nobody knows how many were lost behind the last line.
+        last = max((at for at, (_, rtt_ms) in enumerate(pairs) if np.isfinite(rtt_ms)), default=len(pairs) - 1)
+        pairs = pairs[: last + 1]
     unix, rtt = np.array(pairs, float).reshape(-1, 2).T
     if not np.isfinite(rtt).any():
         raise InputError(f"{file}: all of the {len(rtt)} pings were lost; there is no round trip to fit a delay to")
     interval_s = pings.interval_s or _usual(unix)
     place, notes = _places(file, unix, interval_s)
     notes = (*(f"{file.name}: {note}" for note in log.notes), *notes)
+    sent_s = None
+    if log.time_zero_s is not None:
+        sent_s = log.time_zero_s + unix - unix[0]
+        if log.system.split(" ")[0].lower() in NOTED_AT_THE_ANSWER:
+            sent_s = sent_s - np.nan_to_num(rtt) / 1000
     return Pings(
         file, interval_s, pings.size or DEFAULT_BYTES, rtt, place, notes, log.system,
-        tuple(_unknown(pings.counts, pings.is_measured and pings.interval_s is not None)),
+        tuple(_unknown(pings.counts, pings.is_measured and pings.interval_s is not None)), sent_s,
     )  # fmt: skip
 
 

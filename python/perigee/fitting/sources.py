@@ -11,7 +11,7 @@ import numpy as np
 from perigee.analysis.logs import read as read_logs
 from perigee.analysis.recordings import LOGS, kind_of
 from perigee.engines.live.under_load import read as read_load
-from perigee.fitting.captured import ceilings, transfers_of
+from perigee.fitting.captured import busy, ceilings, transfers_of
 from perigee.fitting.fit import Measured, lost_one_way, one_way
 from perigee.fitting.series import longest, read_pings
 from perigee.measuring.probe import read_log
@@ -45,7 +45,8 @@ def measured_by(
     carried = [
         path for path, kind in files.items() if kind == "capture" or any(log.flows for log in logs.get(path, ()))
     ]
-    idle = longest(pings)
+    spans = busy([*captures, *carried]) if pings else []
+    idle = longest([one.without(spans) for one in pings])
     transfers = (ceilings(captures) if captures else []) + (transfers_of(carried) if carried else [])
     if idle is not None:
         least_ms = float(np.nanmin(idle.rtt_ms))
