@@ -105,6 +105,15 @@ LINES: list[tuple[str, dict[str, Any]]] = [
     ),
     (NS3, {"rate": "5 Mbit/s", "delay": "300 ms"}),
     (
+        'x.SetDeviceAttribute("DataRate", DataRateValue(ns3::DataRate("5Mbps"))); '
+        'x.SetChannelAttribute("Delay", TimeValue(MilliSeconds(300)));',
+        {"rate": "5 Mbit/s", "delay": "300 ms"},
+    ),
+    (
+        "--ns3::PointToPointNetDevice::DataRate=5Mbps --ns3::PointToPointChannel::Delay=300ms",
+        {"rate": "5 Mbit/s", "delay": "300 ms"},
+    ),
+    (
         TOXICS,
         {
             "delay": {

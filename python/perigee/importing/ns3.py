@@ -11,7 +11,7 @@ from perigee.importing.link import Direction, Link, Place
 from perigee.importing.units import NS3_TIMES, ns3_rate, quantity, rate, share, time
 
 T = TypeVar("T")
-_NAME = re.compile(r"(?:[\"']|::|--)(DataRate|Delay|MaxSize|MaxPackets|ErrorRate|ErrorUnit)\b[\"']?\s*[,= ]?\s*(.*)")
+_NAME = re.compile(r"(?:[\"']|::|--)(DataRate|Delay|MaxSize|MaxPackets|ErrorRate|ErrorUnit)\b[\"']?\s*[,= ]?\s*")
 _VALUE = re.compile(
     r"(?:\w+(?:::|\.))?(?:\w+Value\s*\()?\s*(?:(?:\w+(?:::|\.))?(?:DataRate|Time|QueueSize)\s*\(\s*)?"
     r"(?:(Seconds|MilliSeconds|MicroSeconds)\s*\(\s*)?[\"']?"
@@ -37,10 +37,15 @@ def read_ns3(text: str, file: str) -> Link:
     for number, line in enumerate(text.splitlines(), 1):
         code = line.split("//")[0].strip()
         place = Place(file, number)
-        for name, rest in _NAME.findall(code):
-            match = _VALUE.match(rest)
+        end = 0
+        for said in _NAME.finditer(code):
+            if said.start() < end:
+                # A type within the value before, such as `ns3::DataRate("5Mbps")`.
+                continue
+            name, match = said[1], _VALUE.match(code, said.end())
             if match is None:
                 raise place.error(f"{name} without a value that can be read", f'write it as "{name}", "5Mbps" or alike')
+            end = match.end()
             value = match[2].strip() + _TIME_UNITS[match[1] or ""]
             if name in found and found[name][0] != value:
                 raise place.error(
