@@ -204,3 +204,19 @@ def test_an_algorithm_named_like_a_built_in_one_is_distinguished_from_it(perigee
     done = perigee("run", "own.toml", "--set", 'flow.cc="cc/cubic.c"', "--out", "results", cwd=own)
     assert done.returncode == 0, done.stderr
     assert flows(own / "results") == [("cubic (cc/cubic.c)", "{}")]
+
+
+def test_growth_of_an_unused_window_is_found_in_congestion_avoidance_too(perigee: Perigee, tmp_path: Path) -> None:
+    planted = Path(__file__).parents[1] / "planted_cc" / "unvalidated.c"
+    text = planted.read_text(encoding="utf-8")
+    growth = "tcp_slow_start(tp, acked) : acked;"
+    assert growth in text
+    validated = "(tcp_is_cwnd_limited(sk) ? tcp_slow_start(tp, acked) : 0) : {};"
+    for after, code in (("acked", 1), ("(tcp_is_cwnd_limited(sk) ? acked : 0)", 0)):
+        (tmp_path / "own.c").write_text(text.replace(growth, validated.format(after)), encoding="utf-8")
+        done = perigee("cc", "check", "own.c", "--sequences", "1")
+        assert done.returncode == code, done.stderr
+        grown = re.search(r"the window grows to (\d+), after a loss to (\d+)", done.stdout + done.stderr)
+        assert grown
+        assert int(grown[1]) < 70
+        assert (int(grown[2]) > 70) == bool(code)

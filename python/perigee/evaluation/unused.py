@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether a window that is not used stays within bounds: one run of the criterion `limited`, for `perigee cc check`."""
+"""Whether a window that is not used stays within bounds: runs of the criterion `limited`, for `perigee cc check`."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+
+import polars as pl
 
 from perigee.core import native
 from perigee.engines.plan.contract import Engine
@@ -18,10 +20,17 @@ from perigee.store.results import Results
 
 LARGEST = 5 * IN_FLIGHT
 """Window that an algorithm may reach while an application has `IN_FLIGHT` packets in flight, packets."""
+_LOSS = 'links.path.loss={ kind = "periodic", period = "1000 s", phase = "2 s", length = "120 ms" }'
+"""Longer than a response and its pause, so that one is lost: the rest of the minute is congestion avoidance."""
+_RECOVERED_S = 4.0
+"""When the loss is repaired, and the window that was before it gone."""
 
 
-def unused_window(path: Path, engine: Engine) -> int:
-    """Return the largest window while an application sends 20 kB at a time for a minute, packets.
+def unused_windows(path: Path, engine: Engine) -> tuple[int, int]:
+    """Return the largest windows while an application sends 20 kB at a time for a minute, packets.
+
+    The first is of a minute without loss, which a usual algorithm spends in slow start; the second of a minute with one
+    loss after 2 s, from 4 s on.
 
     Args:
         path: an author's C file, which compiles.
@@ -31,10 +40,15 @@ def unused_window(path: Path, engine: Engine) -> int:
         InputError: the file is no algorithm.
         RunError: its code failed.
     """
+    without = _windows(path, engine)
+    after = _windows(path, engine, _LOSS).filter(pl.col("t_s") >= _RECOVERED_S)
+    return tuple(int(series["cwnd_packets"].max()) for series in (without, after))  # type: ignore[arg-type,return-value]
+
+
+def _windows(path: Path, engine: Engine, *more: str) -> pl.DataFrame:
     criterion = next(one for one in FURTHER if one.id == "limited")
-    file = path.resolve()
-    settings = ["experiments=responses", "rounds=1", f"vary.{key_of(criterion)}={file}"]
+    settings = ["experiments=responses", "rounds=1", f"vary.{key_of(criterion)}={path.resolve()}", *more]
     with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("check")) as folder:
         out = Path(folder) / "responses"
         carry_out(Job(study_of(criterion), engine, settings, reduced=True, out=out, workers=1))
-        return int(Tables(Results(out), {}).series("responses")["cwnd_packets"].max())  # type: ignore[arg-type]
+        return Tables(Results(out), {}).series("responses")
