@@ -68,6 +68,22 @@ def test_a_cause_that_is_not_there_is_not_found(tmp_path: Path) -> None:
         assert planted.right(planted.PLANTED[other], causes, tmp_path / "results") == 0.0
 
 
+def test_trains_of_a_small_send_buffer_are_no_pace_and_no_queue_of_the_path(tmp_path: Path) -> None:
+    """A full buffer sends in trains, between which it is silent: each waits behind itself alone."""
+    buffer = {"hosts": {"wmem": ["4096 B", "16384 B", "131072 B"]}}
+    slow = {"rate": "20 Mbit/s", "delay": "50 ms", "queue": "1 MB"}
+    for node in ("a", "c"):
+        path = planted.path(planted.FAST, slow, buffer, duration="12 s", cc="cubic")
+        case = planted.Case("window", "a send buffer of 128 kB", path, 1.5, node)
+        folder = tmp_path / node
+        folder.mkdir()
+        (folder / "study.toml").write_text(case.text())
+        carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=folder / "results"))
+        shares = limits.shares(planted.captured(case, folder / "results")[0])
+        assert "pacing" not in shares
+        assert shares["window"] > 4 * shares.get("queue", 0.0), shares
+
+
 def test_losses_are_of_the_kind_that_was_planted() -> None:
     chance = np.random.default_rng(1)
     at_random = np.sort(chance.uniform(0, 300, 60))

@@ -33,8 +33,8 @@ def sentence(seen: Mapping[str, Any]) -> str:
 
     Examples:
         >>> sentence({"version": "version 1", "handshake_from_ms": 1.0, "handshake_to_ms": 40.0, "has_retry": True,
-        ...           "spin_bit": "constant", "longest_pause_s": 0.4, "longest_pause_from_s": 2.0})
-        'QUIC version 1, handshake 41.0 ms after a Retry, its spin bit stands still, longest pause 0.40 s from 2.00 s on'
+        ...           "spin_bit": "constant", "longest_pause_s": 0.4})
+        'QUIC version 1, handshake 41.0 ms after a Retry, its spin bit stands still, longest pause 0.40 s'
         >>> sentence({"version": "a draft"})
         'a draft of QUIC'
     """

@@ -79,7 +79,7 @@ def of_rounds(
     shortest_ms = row["rtt_min_ms"]
     first_loss_s = float(np.min(losses["t_s"].to_numpy(), initial=np.inf))
     begins = (rounds["t_s"] - rounds["length_s"]).to_numpy()
-    is_raised = _is_raised(rounds["rtt_min_ms"].forward_fill(), shortest_ms)
+    is_raised = _is_raised(_of_trains(rounds), shortest_ms)
     is_start = begins < min(_end_of_start(rounds, (shortest_ms or 0.0) / 1e3), first_loss_s)
     network = np.select([is_raised, is_start, begins >= first_loss_s], ["queue", "slow_start", "loss"], "window")
     own = _of_sender(rounds)
@@ -289,6 +289,15 @@ def _raised_ms(shortest_ms: float) -> float:
     return shortest_ms + max(RAISED_SHARE * shortest_ms, RAISED_MS)
 
 
+def _of_trains(rounds: pl.DataFrame) -> pl.Series:
+    """Return the shortest round trip in each round; one with data and the silence behind it are taken together.
+
+    Where trains wait behind themselves, a round trip is longer than a round, and its first packets may not have waited.
+    """
+    trains = rounds.select("rtt_min_ms", train=(pl.col("sent_bytes") > 0).cum_sum())
+    return trains.select(pl.col("rtt_min_ms").forward_fill().min().over("train")).to_series()
+
+
 def _is_raised(trips: pl.Series, shortest_ms: float | None) -> npt.NDArray[np.bool_]:
     if shortest_ms is None:
         return np.zeros(len(trips), bool)
@@ -312,7 +321,9 @@ def _fills(rounds: pl.DataFrame) -> npt.NDArray[np.bool_]:
 
     Acknowledgements that come at the pace of the sender end its pauses by chance.
     """
-    most = rounds["inflight_max_bytes"].fill_null(0)
+    # Nothing is known of a round in which nothing was sent: what was in flight before goes on.
+    known = pl.when(pl.col("sent_bytes") > 0).then(pl.col("inflight_max_bytes").fill_null(0))
+    most = rounds.select(known.forward_fill().fill_null(0)).to_series()
     return np.asarray((most >= _FULL * most.cum_max()).to_numpy())
 
 
