@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VARIED = SMALL_STUDY.replace('size = "10 kB"', 'size = "10 kB"\nkind = "bulk"') + (
     '[vary]\n"flow.cc" = ["cubic", { name = "bbr", extra_acked = false }]\n[reduced]\nset = { rounds = 1 }\n'
 )
-LONG = SMALL_STUDY.replace("10 Mbit/s", "1 Gbit/s").replace("10 kB", "20 GB")
+LONG = SMALL_STUDY.replace("10 Mbit/s", "1 Gbit/s").replace("10 kB", "600 GB")
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
