@@ -182,6 +182,16 @@ def test_the_knee_is_the_size_from_which_goodput_hardly_grows(goodputs: tuple[fl
     assert list(short(LONG, Hosts(), found))[-1].startswith(said)
 
 
+def test_where_downloads_are_held_elsewhere_no_knee_is_told() -> None:
+    sizes = [one for one in menu(LONG, Hosts(), has_queue=True) if one.queue_bytes is not None]
+    outcomes = tuple(Outcome(one, 5.0, 5.0, 0.0, None, 900.0, 900.0, 0.0, None, 0.0, 0.0) for one in sizes)
+    found = Tried(outcomes, 5.0, 900.0, "", 2, 4, Path())
+    assert "no knee of these can be told" in list(short(LONG, Hosts(), found))[-1]
+    assert as_dict(LONG, Hosts(), found)["knee"] is None
+    # Four times 5 Mbit/s fill 20.
+    assert as_dict(replace(LONG, rate_mbps=20.0), Hosts(), found)["knee"] is not None
+
+
 def test_the_proxys_configuration_is_one_that_it_takes(tmp_path: Path) -> None:
     files = {one.file for one in menu(LONG, Hosts(), has_queue=False) if one.file}
     assert len(files) == 2
@@ -198,6 +208,7 @@ def test_the_proxys_configuration_is_one_that_it_takes(tmp_path: Path) -> None:
         (["--profile", "no-such"], "no-such"),
         (["--profile", "geo", "--receive-buffer", "much"], "not a size with a unit"),
         (["--profile", "geo", "--cc", "no-such"], "no-such"),
+        (["--profile", "geo", "--cc", "nosuch"], "--cc nosuch: there is no congestion control of this name"),
         (["--profile", "geo", "--explain", "x.pdf"], "ends in .html"),
         (["no-such-file"], "is no file that can be read"),
     ],

@@ -143,3 +143,17 @@ def test_a_file_that_others_can_write_or_did_not_come_from_apply_is_not_run(host
     content["entries"] = "none"
     file.write_text(json.dumps(content))
     assert "not what `perigee advise --apply` wrote" in host.perigee("advise", "--undo", UNDO).stderr
+
+
+def test_a_value_that_was_changed_since_is_named_and_stays(host: Lab) -> None:
+    advised(host, *buffers())
+    before = {key: value(host, key) for key in (WMEM, CONTROL)}
+    assert applied(host, "server").returncode == 0
+    host.run(["sysctl", "-w", f"{WMEM}=4096 16384 8388608"])
+    refused = host.perigee("advise", "--undo", UNDO)
+    assert refused.returncode == 2
+    assert f"{WMEM} was set to {LARGER}, and is 4096 16384 8388608 now" in " ".join(refused.stderr.split())
+    assert (value(host, WMEM), value(host, CONTROL)) == ("4096 16384 8388608", "reno")
+    host.run(["sysctl", "-w", f"{WMEM}={LARGER}"])
+    assert host.perigee("advise", "--undo", UNDO).returncode == 0
+    assert {key: value(host, key) for key in before} == before

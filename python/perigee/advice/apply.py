@@ -99,7 +99,8 @@ def undo(file: Path, tell: Tell) -> int:
     """Take back what a file says was set, and remove the file; return how many steps that were.
 
     Raises:
-        InputError: it is no such file, others can write to it, or it was made in another network namespace.
+        InputError: it is no such file, others can write to it, it was made in another network namespace, or a value
+            was changed since; nothing is undone.
         RunError: a step could not be taken back; the file keeps those.
     """
     content = _read(file)
@@ -112,12 +113,31 @@ def undo(file: Path, tell: Tell) -> int:
     if content["network"] != _network():
         raise InputError(f"{file}: was made in another network namespace; enter that first")
     entries = [_Entry(**entry) for entry in content["entries"]]
+    _refuse_changed(file, entries)
     left = _taken_back(entries, tell)
     if left:
         _write(file, content["setting"], content["role"], left)
         raise RunError(f"{file}: not undone: {'; '.join(shlex.join(one.undo) for one in left)}; the file keeps these")
     file.unlink()
     return len(entries)
+
+
+def _refuse_changed(file: Path, entries: Sequence[_Entry]) -> None:
+    """Refuse to take back a value that somebody has changed since it was set.
+
+    Raises:
+        InputError: somebody has.
+    """
+    for entry in entries:
+        found = re.fullmatch(r"sysctl -w ([^=]+)=(.*)", " ".join(entry.set))
+        if found is None or entry.state != "done":
+            continue
+        now, before = _run(["sysctl", "-n", found[1]]).split(), entry.undo[-1].partition("=")[2].split()
+        if now not in (found[2].split(), before):
+            raise InputError(
+                f"{file}: nothing is undone: {found[1]} was set to {found[2]}, and is {' '.join(now)} now; to undo "
+                f'all of it, first give `sysctl -w {found[1]}="{found[2]}"`; to keep what is set now, remove the file'
+            )
 
 
 def _prepared(name: str, step: Step, device: str | None) -> Step:

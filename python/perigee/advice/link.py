@@ -107,8 +107,8 @@ def of_files(
         InputError: a file cannot be read, or they say too little.
     """
     link = Link(" ".join(file.name for file in files), "./link.toml", "", 0.0, 0.0)
-    link, hosts, seen = _with_flows(link, hosts, files)
     measured = replace(measured_by(files), down_bps=down_bps, up_bps=up_bps)
+    link, hosts, seen = _with_flows(link, hosts, files)
     carried = _fastest(measured)
     if carried is not None and carried.cc in {one.name for one in algorithms()}:
         hosts = replace(hosts, cc=carried.cc)

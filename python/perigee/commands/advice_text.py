@@ -50,7 +50,7 @@ def short(link: Link, hosts: Hosts, found: Tried) -> Iterator[str]:
     for place, one in enumerate(found.advised, 1):
         yield f"{place}. {_line(one, _confidence(link, found))}"
     if found.knee is not None:
-        yield _at_the_knee(*found.knee)
+        yield _NO_KNEE if _is_held_elsewhere(link, found) else _at_the_knee(*found.knee)
 
 
 def unsure(link: Link) -> Iterator[str]:
@@ -84,7 +84,7 @@ def as_dict(link: Link, hosts: Hosts, found: Tried) -> dict[str, Any]:
             }
             for one in found.outcomes
         ],
-        "knee": None if found.knee is None else
+        "knee": None if found.knee is None or _is_held_elsewhere(link, found) else
         {"name": found.knee[0].setting.name, "queue_bytes": found.knee[0].setting.queue_bytes},
         "assumed": list(unsure(link)),
     }  # fmt: skip
@@ -131,6 +131,13 @@ def _nothing(found: Tried) -> str:
     return f"Nothing gains {LEAST_GAIN:.0f} %: {said}."
 
 
+def _is_held_elsewhere(link: Link, found: Tried) -> bool:
+    """Whether downloads leave the link unfilled and are alike with all sizes of its queue: these do not hold them."""
+    rates = [one.goodput_mbps for one in found.outcomes if one.setting.queue_bytes is not None]
+    is_alike = max(rates) <= min(rates) * (1 + LEAST_GAIN / 100)
+    return is_alike and found.downloads * max(rates) < _FILLED * link.rate_mbps
+
+
 def _at_the_knee(knee: Outcome, largest: Outcome) -> str:
     """Return a sentence on the size of a queue beyond which goodput hardly grows."""
     size = number((knee.setting.queue_bytes or 0) / 1000, 0)
@@ -157,3 +164,9 @@ _LEAST_LOSS = 0.1
 _ALL = 95.0
 """Share in % of its goodput from which a flow beside keeps all of it, but for chance."""
 _MANY = 9
+_FILLED = 0.75
+"""Share of the link's rate from which downloads together fill it, but for headers and losses; chosen."""
+_NO_KNEE = (
+    "The downloads are held elsewhere, and leave the link unfilled with all sizes of its queue: no knee of these can "
+    "be told."
+)

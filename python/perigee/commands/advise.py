@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from perigee.commands.advise_options import AdviseOptions, size
 from perigee.commands.options import bits_per_second
 from perigee.console import error_console, result, say
 from perigee.core import native
-from perigee.errors import InputError
+from perigee.errors import EXIT_INTERRUPTED, InputError, InterruptedRunError, PerigeeError
 from perigee.files import write_atomically
 
 if TYPE_CHECKING:
@@ -72,9 +73,13 @@ def _made(given: AdviseOptions) -> dict[str, Any]:
     from perigee.advice.link import Hosts, of_files, of_profile
     from perigee.advice.menu import menu
     from perigee.advice.trial import tried
+    from perigee.cc.catalog import algorithms
     from perigee.commands import advise_apply, advise_host
     from perigee.commands.advice_text import as_dict, lines
 
+    names = sorted(one.name for one in algorithms())
+    if given.cc is not None and given.cc not in names and re.fullmatch(r"\w*", given.cc):
+        raise InputError(f"--cc {given.cc}: there is no congestion control of this name; use one of {', '.join(names)}")
     hosts = Hosts(
         cc=given.cc or Hosts.cc,
         send_bytes=_bytes("--send-buffer", given.send_buffer),
@@ -85,7 +90,7 @@ def _made(given: AdviseOptions) -> dict[str, Any]:
         for option, rate in (("--down", given.down), ("--up", given.up))
     )
     survey = advise_host.survey(given) if given.given else None
-    with _folder(given.keep) as folder:
+    with _told_of_stop(given.keep), _folder(given.keep) as folder:
         if given.profile is not None:
             if given.down or given.up:
                 raise InputError("--down, --up: are for files; change a copy of the profile, and give that")
@@ -155,6 +160,16 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def _told_of_stop(keep: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C what is true here: a study would resume, an advice does not."""
+    try:
+        yield
+    except InterruptedRunError:
+        left = "" if keep is None else f" in another folder, for {keep} keeps its logs and what was simulated"
+        raise _StoppedError(f"stopped: nothing is advised; the command begins anew{left}") from None
+
+
+@contextlib.contextmanager
 def _watching() -> Iterator[Watch]:
     """Yield what shows the progress of one study after the other, whose notes on small buffers are no news here."""
     from perigee.commands import progress
@@ -176,6 +191,12 @@ def _bytes(option: str, text: str) -> int:
     if not _LEAST_BUFFER <= value <= _MOST_BUFFER:
         raise InputError(f"{option} {text}: a buffer is between 8 KiB and 2 GiB")
     return value
+
+
+class _StoppedError(PerigeeError):
+    """The user stopped it, and nothing of it resumes."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 _OF_GATEWAY = 4

@@ -11,6 +11,7 @@ import numpy as np
 from perigee.analysis.logs import read as read_logs
 from perigee.analysis.recordings import LOGS, kind_of
 from perigee.engines.live.under_load import read as read_load
+from perigee.errors import InputError
 from perigee.fitting.captured import busy, ceilings, transfers_of
 from perigee.fitting.fit import Measured, lost_one_way, one_way
 from perigee.fitting.series import longest, read_pings
@@ -37,6 +38,11 @@ def measured_by(
         InputError: one cannot be read, or is nothing that can be analysed.
     """
     files = {path: kind_of(path) for path in given}
+    if found := next((path for path, kind in files.items() if kind == "qlog"), None):
+        raise InputError(
+            f"{found}: a qlog has one connection as its end saw it, and no link is fitted to that (`perigee analyze` "
+            "shows it); give a capture, or logs of pings and transfers"
+        )
     logs = {path: read_logs(path) for path, kind in files.items() if kind in LOGS}
     pinged = [path for path, own in logs.items() if any(log.pings for log in own)]
     pings = [read_pings(path) for path in ([ping] if ping else []) + pinged]
