@@ -298,6 +298,11 @@ def test_the_kernel_s_version_decides_at_import(perigee: Perigee, tmp_path: Path
     )
     made, _ = imported(perigee, tmp_path, text)
     assert "made_ssthresh(sk)" in made
+    line = MODULE.splitlines().index("\t.cong_avoid = made_avoid,") + 1
+    unknown = "#ifdef CONFIG_X\n\t.cong_avoid = made_avoid,\n#endif"
+    assert f"mod.c:{line}: `#ifdef CONFIG_X` decides on members" in refused(
+        perigee, tmp_path, ("\t.cong_avoid = made_avoid,", unknown)
+    )
     assert "twice" in refused(perigee, tmp_path, (".cong_avoid = made_avoid,", ".cong_avoid = made_avoid,\n" * 2))
 
 

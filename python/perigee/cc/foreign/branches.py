@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Iterator
 
-from perigee.cc.foreign.text import tokens_of
+from perigee.cc.foreign.text import Token, tokens_of
 
 VERSION = (6, 18, 0)
 """The version of Linux that imported files are compiled for: `LINUX_VERSION_CODE` of `kernel.h`."""
@@ -45,21 +46,30 @@ def active(text: str) -> str:
         pieces.append(before if all(here for here, _ in is_open) else re.sub(r"[^\n]", " ", before))
         pieces.append(token.text)
         done = token.end
-        word, condition = match[1], _COMMENT.sub(" ", match[2])
+        word, condition = match[1], match[2]
         if word == "endif":
             del is_open[-1:]
         elif word in ("elif", "else") and is_open:
             _, taken = is_open[-1]
-            value = _value(condition) if word == "elif" else True
+            value = _decided(condition) if word == "elif" else True
             is_open[-1] = (not taken and value is not False, taken or (word == "elif" and value is True))
         else:
-            value = _value(condition) if word == "if" else None
+            value = _decided(condition) if word == "if" else None
             is_open.append((value is not False, value is True))
     return "".join(pieces) + text[done:]
 
 
-def _value(condition: str) -> bool | None:
+def undecided(text: str) -> Iterator[Token]:
+    """Yield the conditions of a text that are neither numbers nor about the version of the kernel."""
+    for token in tokens_of(text):
+        match = _DIRECTIVE.match(token.text) if token.kind == "directive" else None
+        if match and (match[1] in ("ifdef", "ifndef") or (match[1] in ("if", "elif") and _decided(match[2]) is None)):
+            yield token
+
+
+def _decided(condition: str) -> bool | None:
     """Return what a condition of numbers and versions says; none: another kind."""
+    condition = _COMMENT.sub(" ", condition)
     condition = re.sub(
         r"\bKERNEL_VERSION\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)",
         lambda match: str(_code(int(match[1]), int(match[2]), int(match[3]))),

@@ -56,7 +56,9 @@ def of_spdx(expression: str) -> str:
         >>> of_spdx("GPL-2.0-or-later"), of_spdx("(GPL-2.0-only OR BSD-3-Clause)"), of_spdx("Apache-2.0")
         ('GPL', 'Dual BSD/GPL', 'Apache-2.0')
     """
-    choices = re.split(r"\s+OR\s+", expression.strip("() "))
+    # The exception is for programs that call the kernel.
+    plain = re.sub(r"\s+WITH\s+Linux-syscall-note", "", expression)
+    choices = [one.strip("() ") for one in re.split(r"\s+OR\s+", plain)]
     gpl = [one for one in choices if re.fullmatch(r"GPL-2\.0(-only|-or-later|\+)?|GPL-1\.0(-or-later|\+)", one)]
     others = [one for one in choices if one not in gpl]
     if not gpl or any("(" in one or " " in one for one in others):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from perigee.cc.foreign.branches import active
+from perigee.cc.foreign.branches import active, undecided
 from perigee.cc.foreign.licence import licence_of
 from perigee.cc.foreign.refused import RefusedError
 from perigee.cc.foreign.text import Item, Token, arguments, items_of, joined, split
@@ -187,7 +187,7 @@ def _parameter(
         )
     if variable not in variables:
         raise RefusedError(item.start, f"the parameter `{name}` has no variable `{variable}`", "give it one")
-    if name != variable and any(name in other.names for other in found.items if other.kind != "type"):
+    if name == "sk" or (name != variable and any(name in other.names for other in found.items if other.kind != "type")):
         raise RefusedError(item.start, f"the parameter `{name}` has the name of something else", "rename one of them")
     default = _initial(variables[variable], variable)
     if default.startswith("-"):
@@ -229,6 +229,12 @@ def _initial(item: Item, name: str) -> str:
 
 def _read_table(found: Foreign) -> None:
     """Take the callbacks of the table."""
+    for condition in undecided(found.text[found.ops.start : found.ops.end]):
+        raise RefusedError(
+            found.ops.start + condition.start,
+            f"`{condition.text.strip()}` decides on members of the table",
+            "keep the branch that you want: only numbers and LINUX_VERSION_CODE decide here",
+        )
     braces = found.ops.tokens[found.ops.body + 1 :]
     for part in split(braces[1:-2]):
         texts = [token.text for token in part]
