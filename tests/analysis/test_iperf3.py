@@ -282,6 +282,13 @@ def test_a_file_of_something_else_is_bad_input(text: str | bytes, said: str) -> 
     assert said in str(raised.value)
 
 
+def test_bytes_that_no_transfer_has_are_refused_not_taken_for_0() -> None:
+    document = download()
+    document["intervals"][0]["streams"][0]["bytes"] = 10**30
+    with pytest.raises(InputError, match=r"^a\.json: holds bytes that no transfer has"):
+        read(json.dumps(document), "a.json")
+
+
 def test_no_damage_to_a_value_makes_it_fall_over() -> None:
     draw = random.Random(7)  # noqa: S311 - for damage, not for secrets
     odd: list[Any] = [None, -1, 0, 1e300, float("inf"), "x", [], {}, True, 2**70, [None], {"streams": 3}]

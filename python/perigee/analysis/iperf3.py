@@ -7,7 +7,7 @@ writes, and of TCP on Linux the window, the smoothed round trip and the retransm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -170,7 +170,7 @@ def _test(document: Mapping[str, Any], name: str) -> Log | str:
     if not flows:
         return said or ""
     for flow in flows:
-        _check(flow.seen, name)
+        _check(flow.seen, mine.values(), name)
     damage = tuple(dict.fromkeys(found for side in mine.values() for found in _contradictions(side)))
     if said:
         notes = {f"ended early: {said}": True, **notes}
@@ -213,8 +213,11 @@ def _doubts(document: Mapping[str, Any], flow: Flow, side: _Side, receiver: _Sid
             yield f"its intervals hold {counted} B, its summary {told} B: the summary's count"
 
 
-def _check(seen: Observation, name: str) -> None:
-    """Refuse sums that no transfer has: each number was below `LARGEST`, and a file may hold any number of them."""
+def _check(seen: Observation, sides: Iterable[_Side], name: str) -> None:
+    """Refuse bytes that no transfer has, and sums of them: a file may hold any number of numbers below `LARGEST`."""
+    bytes_told = [point.get("bytes") for side in sides for point in (*side.points, *map(table, side.end.values()))]
+    if any(isinstance(told, int | float) and told >= LARGEST for told in bytes_told):
+        raise InputError(f"{name}: holds bytes that no transfer has; take the file that iperf3 wrote, whole")
     counts = [seen.duration_ns, seen.size, seen.length_ns, seen.sent_packets, seen.retransmitted_packets]
     counts += [count for pair in seen.arrivals[-1:] for count in pair]
     counts += [again for _, again, _, _ in seen.samples[-1:]]
