@@ -6,12 +6,15 @@ from __future__ import annotations
 import math
 
 import polars as pl
+import pytest
 
 from judged_cells import around, judged, table
+from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import Measure
 from perigee.evaluation.deciding import LEVEL, Outcome, distance
-from perigee.evaluation.judging import judge_measure, together
+from perigee.evaluation.judging import Finding, judge_measure, together
 from perigee.evaluation.rules import Rule, Verdict
+from perigee.evaluation.summary import key_figure
 
 
 def test_a_figure_fails_beyond_both_bounds_only() -> None:
@@ -39,6 +42,23 @@ def test_only_an_interval_beyond_the_threshold_fails_and_one_about_it_is_undecid
     assert found.half_width
     assert found.outcome is Outcome.BEYOND
     assert found.mean - found.half_width > 0
+
+
+def test_the_worst_cell_has_the_largest_mean_and_the_surest_one_decides() -> None:
+    rule = Rule("at most 2 %", limit=2)
+    rows = {"sure": around(3.0), "far": [1.0, 20.0, 3.0], "within": around(1.0)}
+    values = pl.concat([table(mine=each).with_columns(cell=pl.lit(name)) for name, each in rows.items()])
+    (found,) = together([judge_measure(Measure("Loss", "%", lambda _tables: values, rule), values, "mine")])
+    assert found.worst
+    assert found.deciding
+    assert (found.worst.words, found.deciding.words) == ("far", "sure")
+    assert found.times == pytest.approx(4.0)
+    # The table of cells marks as many as are counted.
+    marked = sum(cell.times_beyond["mine"] > 1 for cell in found.cells)
+    assert (found.beyond, found.beyond_by_mean) == (1, marked - 1) == (1, 1)
+    said = key_figure(Finding(CRITERIA[2], Verdict.FAIL, "", [found]))
+    assert "; decided by sure: 3.00 ± 0.06 %; allowed: at most 2.0 %, 6 rounds, P < 0.001" in said
+    assert said.startswith("Loss: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %; worst of 3 cells, 3 rounds, P = ")
 
 
 def test_three_rounds_fail_nothing_but_what_does_not_vary() -> None:

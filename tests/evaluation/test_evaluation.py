@@ -24,6 +24,8 @@ from judged_cells import around, judged, table
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
+from perigee.engines.sim.own_runs import AGAIN
+from perigee.errors import InterruptedRunError, PerigeeError, RunError
 from perigee.evaluation.cells import settings_of
 from perigee.evaluation.confirm import Repeated, shortened, worst_cells
 from perigee.evaluation.criteria import CRITERIA
@@ -32,7 +34,7 @@ from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, judge, judge_measure, not_measured, together
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, evaluate
+from perigee.evaluation.running import NOT_CHOSEN, evaluate, results_folder
 from perigee.evaluation.studies import Candidate, Order, candidate, conditions_of, experiments_of, key_of, study_of
 from perigee.evaluation.summary import as_json, key_figure, summarize
 from perigee.evaluation.tables import CANDIDATES, Tables
@@ -245,7 +247,7 @@ def test_reno_does_not_meet_a_high_delay_with_losses() -> None:
 
 
 def test_over_quic_what_is_about_tcp_says_so_and_all_else_can_be_run() -> None:
-    order = dataclasses.replace(ORDER, candidate=candidate("reno"), over_quic=True)
+    order = dataclasses.replace(ORDER, candidate=dataclasses.replace(candidate("reno"), over_quic=True))
     for criterion in CRITERIA:
         if criterion.study and not criterion.only_tcp:
             settings = [*experiments_of(order, criterion), *conditions_of(order, criterion)]
@@ -274,8 +276,36 @@ def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing()
     assert failed.deploy == "No. mine fails 1 of 30 criteria: 5.1.3."
     assert failed.where.endswith("to be documented: 7.5.")
     alone = [one if one.criterion.id == "7.5" else not_measured(one.criterion, NOT_CHOSEN) for one in findings()]
-    assert summarize(mine, alone).deploy.startswith("Undecided: 1 of 30 criteria")
+    assert summarize(mine, alone).deploy.startswith("Not judged as a whole: 1 of 30 criteria was")
     assert "5.1.1" in summarize(mine, alone).missing
+    none = [not_measured(one.criterion, NOT_CHOSEN) for one in alone]
+    assert "environment" not in summarize(mine, none).where
+    over_quic = dataclasses.replace(mine, over_quic=True)
+    assert summarize(over_quic, findings()).deploy.startswith("In experiments. mine over QUIC fails no criterion")
+    shown = report(over_quic, findings(), {}, quick=True)
+    assert shown.title == "mine over QUIC by RFC 9743"
+    assert ("Transport", "QUIC; flows beside it use TCP") in shown.made
+
+
+@pytest.mark.parametrize("keep", [None, "kept"])
+def test_only_results_that_are_kept_are_said_to_be(tmp_path: Path, keep: str | None) -> None:
+    folder = tmp_path / keep if keep else None
+    with pytest.raises(PerigeeError) as stopped, results_folder(folder):
+        raise InterruptedRunError("stopped: 1 of 2 runs are kept")
+    assert stopped.value.exit_code == 130
+    assert isinstance(stopped.value, InterruptedRunError) == bool(keep), "only that is said to be resumed"
+    with pytest.raises(RunError) as crashed, results_folder(folder):
+        raise RunError(f"it crashed\n{AGAIN}")
+    assert ("finished runs are kept" in str(crashed.value)) == bool(keep)
+
+
+def test_a_crash_is_no_verdict(perigee: Perigee, tmp_path: Path) -> None:
+    head, _, body = (PLANTED / "endless_start.c").read_text().partition("ssthresh, struct sock *sk)\n{")
+    crashing = f"{head}ssthresh, struct sock *sk)\n{{\n\t__builtin_trap();{body}"
+    (tmp_path / "crashing.c").write_text(crashing)
+    done = perigee("cc", "evaluate", "./crashing.c", "--quick", "--criterion", "7.11")
+    assert done.returncode == 3, done.stderr
+    assert "crashing.c:" in done.stderr
 
 
 def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tmp_path: Path) -> None:
@@ -289,6 +319,7 @@ def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tm
         pages.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])
     assert pages[0] == pages[1]
     found = json.loads(pages[0][1])
+    assert (found["longest_run_s"], found["transport"]) == (pytest.approx(30, abs=1), "tcp")
     assert found["verdicts"] == {"pass": 1, "fail": 1, "not met, document it": 0, "undecided": 0, "not measured": 28}
     assert found["candidate"]["name"] == "endless_start"
     assert len(found["candidate"]["sha256"]) == 64
@@ -315,6 +346,8 @@ def test_exit_code_zero_if_nothing_fails_and_kept_results_are_resumed(perigee: P
         (("reno", "--criterion", "9.9"), "RFC 9743 has no such criterion"),
         (("reno", "--criterion", "8"), "it is not measured"),
         (("reno", "--fresh"), "give --keep"),
+        (("reno", "--out", "nowhere/page.html"), "there is no folder nowhere"),
+        (("reno", "--json", "."), "is a folder"),
         (("reno", "--transport", "sctp"), "use one of tcp, quic"),
         (("reno", "--transport", "quic", "--confirm"), "leave out --confirm"),
         (("reno", "--horizon", "5"), "not a time with a unit"),

@@ -109,6 +109,7 @@ def attack(
     from perigee.attack.content import content
     from perigee.commands import progress
     from perigee.evaluation.studies import candidate
+    from perigee.evaluation.targets import check_file, check_folder
     from perigee.files import write_atomically
     from perigee.report.pages.attack import page
 
@@ -120,6 +121,9 @@ def attack(
         say(subject.warnings.rstrip())
     order = running.Order(subject, goals, where, references, time_s, trials, seed, jobs, limits)
     folder = out or Path(f"attack-{subject.name}")
+    check_folder("--out", folder)
+    if as_json is not None and as_json.parent != folder:
+        check_file("--json", as_json)
     findings: list[Finding] = []
     replayed: dict[str, Confirmation] = {}
 

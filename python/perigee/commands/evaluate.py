@@ -16,7 +16,7 @@ from rich.table import Table
 
 from perigee.commands import options
 from perigee.console import error_console, out_console, result, say
-from perigee.errors import EXIT_RUN_FAILED, InputError
+from perigee.errors import EXIT_RUN_FAILED, InputError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 LEAST_HORIZON_S = 120.0
+EXIT_NO_VERDICT = 3
+"""Exit code where a run failed, so that there is no verdict; 1 says that a criterion fails."""
 TRANSPORTS = ("tcp", "quic")
 
 
@@ -98,7 +100,8 @@ def evaluate(
     Simulates a study per criterion, beside Reno, CUBIC and BBR, and writes one HTML page. The verdicts are pass, fail,
     "not met, document it", "undecided" and "not measured". A cell fails if the interval of its figure lies beyond the
     threshold; near it, rounds are added. RFC 9743 sets no numbers; every threshold names its owner. The same file gives
-    the same page. Exit code 1: a criterion fails.
+    the same page. Exit code 1: a criterion fails; 2: the command or the file is wrong, as where it does not compile;
+    3: a run failed, as where the candidate crashes or hangs, and there is no verdict.
 
     [bold]Examples[/bold]
 
@@ -113,6 +116,7 @@ def evaluate(
     from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
+    from perigee.evaluation.targets import check_file
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
 
@@ -128,8 +132,11 @@ def evaluate(
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
     candidate = studies.candidate(what)
-    if scavenger:
-        candidate = replace(candidate, scavenger=True)
+    candidate = replace(candidate, scavenger=scavenger or candidate.scavenger, over_quic=transport == "quic")
+    target = out or Path(f"evaluation-{candidate.name}.html")
+    check_file("--out", target)
+    if as_json is not None:
+        check_file("--json", as_json)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
     if confirm and (why := obstacle([candidate.value])):
@@ -155,12 +162,14 @@ def evaluate(
         behind_proxy,
         seed,
         horizon_s,
-        over_quic=transport == "quic",
     )
-    findings = running.evaluate(order, bar, say)
+    try:
+        findings = running.evaluate(order, bar, say)
+    except RunError as error:
+        error.exit_code = EXIT_NO_VERDICT
+        raise
     repeated = repeat(order, findings, bar, say) if confirm else []
-    shown = page(candidate, findings, said, quick=quick, repeated=repeated, horizon_s=horizon_s)
-    target = out or Path(f"evaluation-{candidate.name}.html")
+    shown = page(candidate, findings, said, quick=quick, repeated=repeated)
     write_atomically(target, shown.encode())
     if as_json is not None:
         content = summary.as_json(candidate, findings, quick=quick, repeated=repeated)
@@ -168,7 +177,7 @@ def evaluate(
     out_console.print(_table(findings))
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
-    say(summary.scope(findings, horizon_s))
+    say(summary.scope(findings))
     say(summary.summarize(candidate, findings).deploy)
     result(str(target))
     if summary.exit_code(findings):

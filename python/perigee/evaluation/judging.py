@@ -33,11 +33,13 @@ class Figure:
         mean: over the rounds, in the measure's unit.
         half_width: of its 95 % confidence interval; none of a single round, and of rounds that are all alike.
         rounds: number of rounds.
+        ends: the smallest and the largest of them; none: of a threshold, or without any.
     """
 
     mean: float
     half_width: float | None
     rounds: int
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,12 @@ class Judged:
 
     @property
     def worst(self) -> Cell | None:
+        """The cell whose mean is the largest multiple of its threshold; of equal ones the one that decides."""
+        judged = [cell for cell in self.cells if cell.distance]
+        return max(judged, key=lambda cell: (self._times(cell), self.urgency(cell)), default=None)
+
+    @property
+    def deciding(self) -> Cell | None:
         """The cell that decides: the most surely beyond its threshold, else the least surely within it."""
         judged = [cell for cell in self.cells if cell.distance]
         return max(judged, key=self.urgency, default=None)
@@ -101,7 +109,10 @@ class Judged:
     @property
     def times(self) -> float:
         """The subject's figure in the worst cell as a multiple of its threshold; 0: it has none."""
-        return 0.0 if self.worst is None else self.worst.times_beyond.get(self.subject, 0.0)
+        return 0.0 if self.worst is None else self._times(self.worst)
+
+    def _times(self, cell: Cell) -> float:
+        return cell.times_beyond.get(self.subject, 0.0)
 
     def urgency(self, cell: Cell) -> tuple[int, float, float]:
         """Return what orders cells: beyond before open before within, then by P, then by multiples of the threshold."""
@@ -109,12 +120,17 @@ class Judged:
         if found is None:
             return -1, 0.0, 0.0
         rank = (Outcome.WITHIN, Outcome.OPEN, Outcome.BEYOND).index(found.outcome)
-        return rank, -(1.0 if found.p is None else found.p), cell.times_beyond.get(self.subject, 0.0)
+        return rank, -(1.0 if found.p is None else found.p), self._times(cell)
 
     @property
     def beyond(self) -> int:
-        """Number of cells in which the subject is beyond its threshold."""
+        """Number of cells of which it is decided that the subject is beyond its threshold."""
         return sum(cell.outcome is Outcome.BEYOND for cell in self.cells)
+
+    @property
+    def beyond_by_mean(self) -> int:
+        """Number of further cells in which the subject's mean is beyond the threshold, which is not decided."""
+        return sum(cell.outcome is not Outcome.BEYOND and self._times(cell) > 1 for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,7 @@ class Finding:
         reason: why it is not measured, or what is left out; may be empty.
         measures: the judged measures.
         behind: the same behind a splitting proxy; none: that was not asked, or nothing of it is measured.
+        longest_s: length of the longest run that was carried out for it, s; 0: none was.
     """
 
     criterion: Criterion
@@ -134,6 +151,7 @@ class Finding:
     reason: str
     measures: Sequence[Judged] = ()
     behind: Finding | None = None
+    longest_s: float = 0.0
 
     @property
     def nearest(self) -> Judged | None:
@@ -175,9 +193,11 @@ class Evidence:
         self._scalable = scalable
         self._scavenger = scavenger
         self._figures: dict[Measure, list[pl.DataFrame]] = {}
+        self._longest_s = 0.0
 
     def add(self, tables: Tables) -> None:
         """Take the figures of tables."""
+        self._longest_s = max(self._longest_s, tables.longest_s)
         made = set(tables.runs["experiment"])
         for measure in self._criterion.measures:
             if (measure.experiment and measure.experiment not in made) or (measure.scavenger and not self._scavenger):
@@ -198,7 +218,7 @@ class Evidence:
         )
         verdict = worst(one.verdict for one in judged if one.verdict)
         reason = ONLY_PRINTED if verdict is Verdict.UNKNOWN else self._criterion.reason
-        return Finding(self._criterion, verdict, reason, judged)
+        return Finding(self._criterion, verdict, reason, judged, longest_s=self._longest_s)
 
     def _lacks(self, measure: Measure) -> bool:
         return self._scalable and measure.without_ecn
@@ -267,9 +287,9 @@ def _figure(values: Sequence[float]) -> Figure:
 
     Examples:
         >>> _figure([2.0]), _figure([1.0, 3.0]).mean
-        (Figure(mean=2.0, half_width=None, rounds=1), 2.0)
+        (Figure(mean=2.0, half_width=None, rounds=1, ends=(2.0, 2.0)), 2.0)
     """
     if not values:
         return Figure(math.nan, None, 0)
     mean, half = mean_interval(values)
-    return Figure(mean, None if math.isnan(half) else half, len(values))
+    return Figure(mean, None if math.isnan(half) else half, len(values), (min(values), max(values)))

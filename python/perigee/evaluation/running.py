@@ -14,7 +14,8 @@ from perigee.core import native
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
-from perigee.errors import InputError
+from perigee.engines.sim.own_runs import AGAIN
+from perigee.errors import EXIT_INTERRUPTED, InputError, InterruptedRunError, PerigeeError, RunError
 from perigee.evaluation.cells import settings_of, slug
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
@@ -29,6 +30,7 @@ from perigee.store.results import Results
 NOT_CHOSEN = "It was not chosen (--criterion)."
 FURTHER_QUICK, FURTHER_WHOLE = 4, 1
 """Runs of further rounds at most, as a multiple of those of all cells: cells beyond that stay undecided."""
+KEEPING = "with --keep FOLDER the results of the studies are kept, and the same command resumes"
 SEEDS_APART = 1_000_000
 """A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
 
@@ -69,14 +71,15 @@ def evaluate(
         InputError: the candidate cannot be run, or the folder has something else in it.
         RunError: a run failed, as where the candidate crashes.
         StorageError: the results cannot be written.
-        InterruptedRunError: the user stopped it.
+        InterruptedRunError: the user stopped it, and what is done is kept.
+        NothingKeptError: the user stopped it, and there is no folder to keep results in.
     """
     findings: list[Finding] = []
     with results_folder(order.keep) as folder:
         for criterion in CRITERIA:
             if order.chosen and criterion.id not in order.chosen:
                 findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
-            elif order.over_quic and criterion.only_tcp:
+            elif order.candidate.over_quic and criterion.only_tcp:
                 findings.append(not_measured(criterion, criterion.only_tcp))
             elif criterion.id == HORIZON and not (order.horizon_s or order.chosen):
                 findings.append(not_measured(criterion, criterion.reason))
@@ -181,11 +184,30 @@ def _rounds(cell: Cell) -> int:
     return cell.distance.rounds if cell.distance else 0
 
 
+class NothingKeptError(PerigeeError):
+    """The user stopped an evaluation whose results are not kept, so that nothing resumes it."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
 @contextlib.contextmanager
 def results_folder(keep: Path | None) -> Iterator[Path]:
-    """Return the folder for results: the one to keep, else one that is removed at the end."""
+    """Return the folder for results: the one to keep, else one that is removed at the end.
+
+    Raises:
+        NothingKeptError: the user stopped what was done with a folder that is removed.
+        RunError: a run failed; it says that nothing is kept where that is so.
+    """
     if keep is not None:
         yield keep
         return
     with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("evaluation")) as temporary:
-        yield Path(temporary)
+        try:
+            yield Path(temporary)
+        except InterruptedRunError:
+            raise NothingKeptError(f"stopped: nothing is kept; {KEEPING}") from None
+        except RunError as error:
+            if AGAIN not in str(error):
+                raise
+            again = f"the same command repeats it from the beginning; {KEEPING}"
+            raise RunError(str(error).replace(AGAIN, again)) from error

@@ -39,6 +39,7 @@ class Candidate:
         warnings: what the compiler warned of.
         scalable: whether it needs ECN, so that its packets may carry ECT(1).
         scavenger: whether it is meant to yield to all others, so that what it gets itself is not judged.
+        over_quic: whether it, and what stands in its place, runs over QUIC; flows beside it use TCP.
     """
 
     name: str
@@ -48,6 +49,17 @@ class Candidate:
     warnings: str = ""
     scalable: bool = False
     scavenger: bool = False
+    over_quic: bool = False
+
+    @property
+    def transport(self) -> str:
+        """The transport of its flows: `tcp` or `quic`."""
+        return "quic" if self.over_quic else "tcp"
+
+    @property
+    def called(self) -> str:
+        """Its name in sentences, with the transport where that is not TCP."""
+        return f"{self.name} over QUIC" if self.over_quic else self.name
 
     @property
     def label(self) -> str:
@@ -70,7 +82,6 @@ class Order:
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
         horizon_s: length of the long runs, s; 0: they are not asked for.
-        over_quic: whether the candidate, and what stands in its place, runs over QUIC; flows beside it use TCP.
     """
 
     candidate: Candidate
@@ -83,7 +94,6 @@ class Order:
     behind_proxy: bool = False
     seed: int = 1
     horizon_s: float = 0.0
-    over_quic: bool = False
 
 
 def candidate(what: str) -> Candidate:
@@ -130,6 +140,6 @@ def experiments_of(order: Order, criterion: Criterion) -> list[str]:
 def conditions_of(order: Order, criterion: Criterion) -> list[str]:
     """Return the settings that hold for all runs of a criterion: how long the long ones are, and the transport."""
     settings = [f"flow.duration={order.horizon_s:g} s"] if criterion.id == HORIZON and order.horizon_s else []
-    if order.over_quic:
+    if order.candidate.over_quic:
         settings.append(f"{key_of(criterion).removesuffix('cc')}transport=quic")
     return settings

@@ -15,12 +15,10 @@ from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import CUBIC, RENO, Verdict
 from perigee.evaluation.running import NOT_CHOSEN
 from perigee.evaluation.studies import Candidate
-from perigee.numbers import counted, number, with_spread
+from perigee.numbers import counted, decimals, number, with_spread
 
 FORMAT = 2
 """Version of the JSON."""
-HORIZON_S = 120
-"""Length of the longest runs without `--horizon`, s, but for 7.4 (300 s) and transfers that take longer."""
 MANY = 1000
 """Rounds of which no more is said."""
 LEAST = 0.0001
@@ -52,25 +50,29 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
         count = len(findings) - len(of[Verdict.UNKNOWN])
         no = "Not on the Internet: it needs ECN, and networks made for it" if candidate.scalable else "No"
         failed = of[Verdict.FAIL]
-        deploy = f"{no}. {candidate.name} fails {len(failed)} of {count} criteria: {_listed(failed)}."
+        deploy = f"{no}. {candidate.called} fails {len(failed)} of {count} criteria: {_listed(failed)}."
     elif any(one.criterion.id.startswith(SAFETY) for one in unknown):
         measured = len(findings) - len(of[Verdict.UNKNOWN])
+        were = "was" if measured == 1 else "were"
         deploy = (
-            f"Undecided: {measured} of {len(findings)} criteria were measured, and {candidate.name} fails none of them."
+            f"Not judged as a whole: {measured} of {len(findings)} criteria {were} measured, "
+            f"and {candidate.called} fails none of them."
         )
     elif any(one.criterion.id.startswith(SAFETY) for one in of[Verdict.UNDECIDED]):
-        deploy = f"Undecided: {candidate.name} fails no criterion, and is near a threshold of safety that scatters."
+        deploy = f"Undecided: {candidate.called} fails no criterion, and is near a threshold of safety that scatters."
     elif candidate.name in (CUBIC, RENO) and not candidate.sha256:
-        deploy = f"It is a standard. {candidate.name} fails no criterion that is measured here."
+        deploy = f"It is a standard. {candidate.called} fails no criterion that is measured here."
     else:
         use = "In experiments, as a scavenger" if candidate.scavenger else "In experiments"
         deploy = (
-            f"{use}. {candidate.name} fails no criterion that is measured here. RFC 9743 asks for evidence "
+            f"{use}. {candidate.called} fails no criterion that is measured here. RFC 9743 asks for evidence "
             "from the Internet before its status can be more than Experimental."
         )
     environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
     holds = sum(one.verdict is Verdict.PASS for one in environments)
-    where = [f"It meets the thresholds of {holds} of {len(environments)} environments that were measured."]
+    where = []
+    if environments:
+        where.append(f"It meets the thresholds of {holds} of {counted(len(environments), 'measured environment')}.")
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
@@ -80,26 +82,61 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
 
 
 def key_figure(found: Finding) -> str:
-    """Return the figure that the verdict rests on, and what is allowed; why there is none."""
+    """Return the worst figure of the measure that the verdict rests on, with what is allowed; why there is none.
+
+    Where another cell than the worst decides the verdict, it follows.
+    """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
         return found.reason
-    unit = f" {nearest.measure.unit}" if nearest.measure.unit else ""
-    own = figure_of(nearest.worst.figures[nearest.subject])
-    certainty = certainty_of(nearest.worst)
-    said = f"{nearest.measure.title}: {own}{unit}; allowed: {allowed(nearest, nearest.worst)}{unit}"
-    return f"{said}; worst of {counted(found.tested, 'cell')}, {certainty}" if certainty else said
+    said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
+    if certainty := certainty_of(nearest.worst):
+        said += f"; worst of {counted(found.tested, 'cell')}, {certainty}"
+    decides = nearest.deciding
+    if decides is None or decides is nearest.worst or decides.outcome is Outcome.WITHIN:
+        return said
+    verb = "decided by" if decides.outcome is Outcome.BEYOND else "undecided in"
+    return f"{said}; {verb} {_of_cell(nearest, decides)}"
 
 
-def scope(findings: Sequence[Finding], horizon_s: float = 0.0) -> str:
-    """Return what an evaluation covered: version of the criteria, horizon, cells and rounds."""
+def decided_by(judged: Judged) -> str:
+    """Return the cell that decides that a measure is beyond its threshold; a dash where none does."""
+    cell = judged.deciding
+    if cell is None or cell.outcome is not Outcome.BEYOND:
+        return "–"
+    return "the worst case" if cell is judged.worst else _of_cell(judged, cell)
+
+
+def _of_cell(judged: Judged, cell: Cell) -> str:
+    return f"{cell.words}: {_beside_allowed(judged, cell)}, {certainty_of(cell)}"
+
+
+def _beside_allowed(judged: Judged, cell: Cell) -> str:
+    unit = f" {judged.measure.unit}" if judged.measure.unit else ""
+    return f"{figure_of(cell.figures[judged.subject])}{unit}; allowed: {allowed(judged, cell)}{unit}"
+
+
+def beyond_of(judged: Judged) -> str:
+    """Return in how many cells the subject is beyond its threshold: decided, and by its mean only."""
+    more = f", {judged.beyond_by_mean} by mean only" if judged.beyond_by_mean else ""
+    return f"{judged.beyond} decided{more}, of {len(judged.cells)}"
+
+
+def longest_run_s(findings: Sequence[Finding]) -> float:
+    """Return the length of the longest run that was carried out, s; 0: none was."""
+    return max((one.longest_s for found in findings for one in (found, found.behind) if one), default=0.0)
+
+
+def scope(findings: Sequence[Finding]) -> str:
+    """Return what an evaluation covered: version of the criteria, cells, rounds, and the longest run."""
     far = [cell.distance for found in findings for one in found.measures for cell in one.cells if cell.distance]
     if not far:
         return f"Criteria, version {VERSION}."
     fewest, most = (pick(one.rounds for one in far) for pick in (min, max))
     rounds = f"{fewest} to {most}" if most > fewest else str(most)
-    longest = f"{HORIZON_S} s" if not horizon_s else f"{HORIZON_S} s, the long ones of {horizon_s:g} s"
-    return f"Criteria, version {VERSION}: {len(far)} cells, {rounds} rounds each, runs of up to {longest}."
+    longest = longest_run_s(findings)
+    lasted = f", the longest run {number(longest, 0)} s" if longest else ""
+    return f"Criteria, version {VERSION}: {counted(len(far), 'cell')}, {rounds} rounds each{lasted}."
 
 
 def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
@@ -157,16 +194,22 @@ def allowed(judged: Judged, cell: Cell) -> str:
 
 
 def figure_of(value: Figure) -> str:
-    """Return a mean with its interval.
+    """Return a mean with its interval; with the range of its rounds where that interval, and no round, is below 0.
 
     Examples:
         >>> figure_of(Figure(12.345, 0.1, 3)), figure_of(Figure(0.0, None, 1)), figure_of(Figure(2.7e-5, None, 1))
         ('12.3 ± 0.1', '0.0', '<0.0001')
+        >>> figure_of(Figure(39.8, 110.6, 3, (10.0, 91.25)))
+        '39.8 (10.0 to 91.2)'
     """
     if not math.isfinite(value.mean):
         return "–"
     if value.half_width is None and 0 < abs(value.mean) < LEAST:
         return f"<{LEAST}"
+    if value.ends and value.half_width is not None and value.ends[0] >= 0 > value.mean - value.half_width:
+        digits = decimals(1, value.mean)
+        least, most = (number(end, digits) for end in value.ends)
+        return f"{number(value.mean, digits)} ({least} to {most})"
     return with_spread(value.mean, value.half_width)
 
 
@@ -196,7 +239,8 @@ def as_json(
         "format": FORMAT,
         "evaluates": "RFC 9743",
         "criteria_version": VERSION,
-        "longest_run_s": HORIZON_S,
+        "longest_run_s": _number(longest_run_s(findings)) or None,
+        "transport": candidate.transport,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
         "size": "quick" if quick else "whole",
         "verdicts": {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict},
@@ -256,7 +300,9 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "reason": judged.reason or None,
         "subject": judged.subject,
         "worst_cell": judged.worst.words if judged.worst else None,
+        "deciding_cell": judged.deciding.words if judged.deciding else None,
         "cells_beyond": judged.beyond,
+        "cells_beyond_by_mean_only": judged.beyond_by_mean,
         "cells": [_cell(cell) for cell in judged.cells],
     }
 

@@ -32,6 +32,7 @@ class Tables:
     Attributes:
         runs: a row per run: `run`, `round`, `cc` of the flow `candidate`, `cell` in words, `experiment`, and a column
             per key that varies, as `perigee.store.points` types it.
+        longest_s: when the last flow of the longest run ended, s.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Tables:
         flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
         points = [json.loads(text) for text in flows["point"]]
         values = [str(next(point[key] for key in CANDIDATES if key in point)) for point in points]
+        self.longest_s = _end_s(results.table("flows"))
         columns = [column for column in results.points.columns if not column.key.startswith(PROXIES)]
         short = {column.name: _short(column.key) for column in columns}
         typed = (
@@ -80,6 +82,12 @@ class Tables:
     def link(self, experiment: str = "", link: str = "path.down") -> pl.DataFrame:
         """Return the counters of a direction of a link over time."""
         return self.table("links", experiment).filter(pl.col("link") == link)
+
+
+def _end_s(flows: pl.DataFrame) -> float:
+    """Return when the last flow ended, in simulated seconds; 0 where none has a duration."""
+    end = (flows["start_s"].fill_null(0.0) + flows["duration_s"]).max()
+    return float(end) if isinstance(end, int | float) else 0.0
 
 
 def _by_last_leg(table: pl.DataFrame, legs: pl.DataFrame) -> pl.DataFrame:

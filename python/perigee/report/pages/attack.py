@@ -96,7 +96,10 @@ def _answer(order: Order, findings: Sequence[Finding]) -> str:
     """Return a sentence on the worst finding of all, in multiples of what is a finding at the least."""
     found = [one for one in findings if one.is_one]
     if not found:
-        return f"In none of {len(findings)} searches {name_of(order.candidate.name)} is found to be worse."
+        count, name = len(findings), name_of(order.candidate.name)
+        if count == 1:
+            return f"In the only search, {name} is not found to be worse than {_compared(order)}."
+        return f"In none of {count} searches is {name} found to be worse than {_compared(order)}."
     worst = max(found, key=_severity)
     if worst.result and worst.result.fault:
         return worst.sentence
@@ -210,11 +213,15 @@ def _searches(findings: Sequence[Finding]) -> Table:
 def _shared(findings: Sequence[Finding]) -> list[Block]:
     """Return what the candidate does badly as a standard does, which is no finding."""
     rows = [[_title(one), one.shared_words(name_of), one.shared.trial.words] for one in findings if one.shared]
-    said = "Here it is worse than one reference, and as bad as another, so that it does no more harm than that does."
+    said = (
+        "Here it is worse than one reference, and as bad as another, so that it does no more harm than that does. "
+        "These trials differ most from the better reference; those under “All searches” from the worse one: a search "
+        "may have other figures there."
+    )
     return [Text(said), table("shared", "No findings", ["Search", "Figures", "Trial"], rows, words=(1, 2))]
 
 
 def _nothing(one: Finding) -> str:
     if one.result is None or one.result.fault:
         return "nothing found: nothing was tried"
-    return f"nothing found: at worst, {one.short(name_of)}"
+    return f"nothing found: nearest to it, {one.short(name_of)}"

@@ -17,7 +17,17 @@ from perigee.evaluation.judging import Cell as Case
 from perigee.evaluation.judging import Finding, Judged
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.studies import Candidate
-from perigee.evaluation.summary import alike, allowed, figure_of, key_figure, scope, summarize, times
+from perigee.evaluation.summary import (
+    alike,
+    allowed,
+    beyond_of,
+    decided_by,
+    figure_of,
+    key_figure,
+    scope,
+    summarize,
+    times,
+)
 from perigee.groups.looks import name_of
 from perigee.numbers import counted
 from perigee.report import html
@@ -34,11 +44,21 @@ MOST_FAILS = 3
 """Fails with a sentence on the first screen."""
 HOW = (
     "RFC 9743 (BCP 133) sets no numbers. Each threshold names its owner; ours is a choice of this tool. A criterion "
-    "fails if in any case the interval of the figure lies beyond a threshold of safety; “not met, document it” is "
+    "fails if the figure of any case lies surely beyond a threshold of safety; “not met, document it” is "
     "beyond a threshold that the RFC leaves to the judgement of its readers. Near a threshold rounds are added, up "
-    "to 24; what is open then is undecided. P is the probability of a figure as far beyond by chance, corrected for "
-    "all cases of the criterion (Holm); a fail has P below 0.01 and six rounds at least. Reno, CUBIC and BBR run in "
-    "the same cases with the same seeds. ± is the 95 % confidence interval of the mean over rounds."
+    "to 24; what is open then is undecided. Reno, CUBIC and BBR run in the same cases with the same seeds."
+)
+DECIDED = (
+    "A verdict rests on the distance of the figure from its threshold, paired by round since seeds are shared, and on "
+    "one-sided tests of it (Student's t), not on the interval that is printed: ± is the 95 % confidence interval of "
+    "each mean by itself; in its place stands the range of the rounds where it would reach below 0. P is the "
+    "probability of a distance as large by chance, corrected for all cases of the criterion (Holm), and 1 at the most: "
+    "P = 1.00 says that nothing points beyond. A fail has P below 0.01 and six rounds at least, or rounds that are all "
+    "alike. The worst case has the largest mean as a multiple of its threshold; the deciding one is the surest."
+)
+OPEN = (
+    "“By mean only”: the mean is beyond, and that is not decided. Rounds are added only where they could change the "
+    "verdict on the criterion, and only up to a number of runs: once one case decides it, the others stay open."
 )
 BEHIND = (
     "A splitting proxy stands in front of the bottleneck and sends with the candidate, as do its references with "
@@ -57,11 +77,10 @@ def page(
     *,
     quick: bool,
     repeated: Sequence[Repeated] = (),
-    horizon_s: float = 0.0,
 ) -> str:
     """Return the page. The same evaluation gives the same bytes."""
     with styled():
-        return html.render(report(candidate, findings, answers, quick=quick, repeated=repeated, horizon_s=horizon_s))
+        return html.render(report(candidate, findings, answers, quick=quick, repeated=repeated))
 
 
 def report(
@@ -71,7 +90,6 @@ def report(
     *,
     quick: bool,
     repeated: Sequence[Repeated] = (),
-    horizon_s: float = 0.0,
 ) -> Report:
     """Return the content of the page, see `page`."""
     candidate = replace(candidate, name=name_of(candidate.name))
@@ -102,18 +120,22 @@ def report(
     form = table("form", "Questions to the author", ["RFC 9743 asks", "Answer"], rows, words=(1,))
     sections += [
         Section("form", "What a reader judges", [form]),
-        Section("reading", "How to read this", [Text(HOW)]),
+        Section("reading", "How to read this", [Text(HOW), Text(DECIDED), Text(OPEN)]),
     ]
-    size = "Quick evaluation: small studies, most of one round." if quick else "Whole studies."
-    made = [("Program", f"Perigee {__version__}"), ("Runs", f"Simulated. {size}")]
+    size = "Quick evaluation: small studies." if quick else "Whole studies."
+    made = [
+        ("Program", f"Perigee {__version__}"),
+        ("Runs", f"Simulated. {size}"),
+        ("Transport", f"{candidate.transport.upper()}{'; flows beside it use TCP' if candidate.over_quic else ''}"),
+    ]
     return Report(
-        title=f"{candidate.name} by RFC 9743",
+        title=f"{candidate.called} by RFC 9743",
         question=f"May it be deployed? {candidate.title}. {size} Simulated.",
         facts=[],
         sections=sections,
         short=Short(
             answer=said.deploy,
-            caveats=[scope(findings, horizon_s)],
+            caveats=[scope(findings)],
             lines=[
                 *(f"{_name(one)}: {key_figure(one)}" for one in _furthest(fails)),
                 *filter(None, (said.where, said.missing, alike(candidate, findings))),
@@ -203,7 +225,7 @@ def _worst(name: str, findings: Sequence[Finding]) -> Table:
         (found, one, case, rule)
         for found in findings
         for one in found.measures
-        if (case := one.worst) and (rule := one.measure.rule) and (is_one or one.beyond)
+        if (case := one.worst) and (rule := one.measure.rule) and (is_one or one.beyond or one.beyond_by_mean)
     ]
     subject = shown[0][1].subject if shown else ""
     names = list(dict.fromkeys(name for _, one, case, _ in shown for name in _names(one, [case])))
@@ -215,16 +237,18 @@ def _worst(name: str, findings: Sequence[Finding]) -> Table:
             allowed(one, case),
             *(_figure(case, each) for each in names[1:]),
             case.words,
-            f"{one.beyond} of {len(one.cells)}",
+            decided_by(one),
+            beyond_of(one),
             f"{rule.words} ({rule.owner})",
         ]
         for found, one, case, rule in shown
     ]
     called = list(map(name_of, names[1:]))
-    head = ["Figure", name_of(subject), "Allowed", *called, "Worst case", "Beyond", "Threshold (of whom)"]
+    head = ["Figure", name_of(subject), "Allowed", *called, "Worst case", "Decided by", "Beyond", "Threshold (of whom)"]
     head = head if is_one else ["Criterion", *head]
     lead, last = (1 if is_one else 2), len(head) - 1
-    return table(name, "Worst cases", head, rows, words=(lead + 1, last - 2, last), lead=lead)
+    notes = [OPEN] if any(one.beyond_by_mean for _, one, _, _ in shown) else []
+    return table(name, "Worst cases", head, rows, words=(lead + 1, *range(last - 3, last + 1)), lead=lead, notes=notes)
 
 
 def _passed(passed: Sequence[Finding]) -> list[Block]:
@@ -241,27 +265,39 @@ def _details(found: Finding) -> list[Block]:
     names = list(dict.fromkeys(name for one in found.measures for name in _names(one, one.cells)))
     rows: list[Row] = []
     data = []
+    differ = len({one.rounds for each in found.measures for case in each.cells for one in case.figures.values()}) > 1
     for one in found.measures:
         for case in one.cells:
             cells = [_figure(case, name) for name in names]
-            rows.append([_titled(one), case.words, *cells, allowed(one, case)])
+            rounds = [_rounds(case, names)] if differ else []
+            rows.append([_titled(one), case.words, *cells, allowed(one, case), *rounds])
             for name in (name for name in names if name in case.figures):
                 mean, multiple = case.figures[name].mean, case.times_beyond.get(name)
                 data.append(
                     {"figure": one.measure.title, "unit": one.measure.unit, "case": case.words, "cc": name,
-                     "mean": mean if math.isfinite(mean) else None, "times_threshold": multiple}
+                     "mean": mean if math.isfinite(mean) else None, "times_threshold": multiple,
+                     "rounds": case.figures[name].rounds}
                 )  # fmt: skip
     if not rows:
         return _behind(found)
-    head = ["Figure", "Case", *map(name_of, names), "Allowed"]
+    head = ["Figure", "Case", *map(name_of, names), "Allowed", *(["Rounds"] if differ else [])]
     rules = [(one.measure.title, one.measure.rule) for one in found.measures if one.measure.rule]
     left = (f"{one.measure.title}: {one.reason}" for one in found.measures if one.reason)
     notes = [_asks(found), found.reason, *left, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
     cases = table(
-        f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows, words=(1, len(head) - 1), lead=2,
+        f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows,
+        words=(1, *range(len(names) + 2, len(head))), lead=2,
         folded=True, data=pl.DataFrame(data, infer_schema_length=None), notes=[note for note in notes if note],
     )  # fmt: skip
     return [cases, *_behind(found)]
+
+
+def _rounds(case: Case, names: Sequence[str]) -> str:
+    """Return the rounds of a case: one number, or the candidate's and that of each reference where they differ."""
+    of = {name: case.figures[name].rounds for name in names if name in case.figures}
+    if len(set(of.values())) <= 1:
+        return str(next(iter(of.values()), ""))
+    return ", ".join(f"{name_of(name)} {rounds}" for name, rounds in of.items())
 
 
 def _behind(found: Finding) -> list[Block]:
@@ -308,5 +344,10 @@ def _titled(judged: Judged) -> str:
 def _figure(case: Case, name: str) -> Cell:
     if name not in case.figures:
         return Cell("–")
+    # Also where it is not decided: the table counts those apart.
     is_beyond = case.times_beyond.get(name, 0) > 1
-    return Cell(figure_of(case.figures[name]), "bad" if is_beyond else "", "beyond the threshold" if is_beyond else "")
+    return Cell(
+        figure_of(case.figures[name]),
+        "bad" if is_beyond else "",
+        "its mean is beyond the threshold" if is_beyond else "",
+    )
