@@ -53,7 +53,7 @@ def test_a_standing_has_verdicts_and_links_and_is_kept_by_version(
         assert [row["profile"] for row in one["satellites"]] == list(PROFILES)
         assert all(row["goodput_mbps"]["mean"] > 0 for row in one["satellites"])
         assert one["kernel"] is None
-    assert first["command"] == "perigee cc standing --only reno --only hybla --criterion 6.3"
+    assert first["command"] == f"perigee cc standing --only reno --only hybla --criterion 6.3 --out {tmp_path}"
     kept = sorted(path.name for path in tmp_path.rglob("*.json"))
     assert kept == ["hybla.json", "reno.json"]
     assert not list(tmp_path.rglob("*.studies"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perigee.evaluation.rules import Verdict
-from perigee.numbers import number
+from perigee.numbers import with_spread
 
 LETTERS = {
     Verdict.PASS: "+",
@@ -88,8 +88,7 @@ def _kernel(said: Mapping[str, Any] | None) -> str:
 def _with_interval(figure: Mapping[str, float | None]) -> str:
     if figure["mean"] is None:
         return ""
-    half = f" ± {number(figure['half_width'], 2)}" if figure["half_width"] is not None else ""
-    return f"{number(figure['mean'], 2)}{half}"
+    return with_spread(figure["mean"], figure["half_width"], 2)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

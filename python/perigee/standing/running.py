@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -243,4 +244,5 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _command(standing: Standing) -> str:
     only = "" if set(standing.names) == {one.name for one in algorithms()} else " --only ".join(["", *standing.names])
     criteria = "".join(f" --criterion {one}" for one in standing.chosen)
-    return f"{COMMAND}{'' if standing.quick else ' --whole'}{only}{criteria}"
+    out = "" if standing.folder == Path(FOLDER) else f" --out {shlex.quote(str(standing.folder))}"
+    return f"{COMMAND}{'' if standing.quick else ' --whole'}{only}{criteria}{out}"
