@@ -25,6 +25,7 @@ from perigee.fitness.figures import NAMES
 from perigee.fitness.marks import REFERENCES, as_good
 from perigee.fitness.running import scores
 from perigee.fitness.trying import LIMITS
+from perigee.numbers import number as written
 
 PLANTED = ROOT / "tests" / "planted_cc"
 PAGE = ROOT / "docs" / "reference" / "score.md"
@@ -156,6 +157,8 @@ def test_the_study_of_a_harm_shows_it(name: str, tmp_path: Path) -> None:
         values.append(mark.figure(tables, harm["length_s"]))
     own, *others = values
     assert mark.rule.times_of(own, mark.rule.bound(others if mark.rule.references else [])) > 1
+    # Its title has the figure of this run, not of all rounds.
+    assert f": {written(own, 0 if abs(own) >= 100 else 2)}" in harm["study"].splitlines()[1]
 
 
 @pytest.mark.usefixtures("kept")

@@ -20,7 +20,7 @@ class Harm:
     Attributes:
         marked: the figure of the small study, of all rounds.
         length_s: its length.
-        sentence: what it shows.
+        sentence: what it shows, by the rounds that the study has.
         study: the study as text: the candidate and the references that set the threshold, one run of each where that
             shows it.
     """
@@ -31,11 +31,12 @@ class Harm:
     study: str
 
 
-def first_harm(file: str, found: Sequence[Marked], kept: Kept, trying: Trying) -> Harm | None:
+def first_harm(file: str, called: str, found: Sequence[Marked], kept: Kept, trying: Trying) -> Harm | None:
     """Return the first failed criterion as a small study; none: nothing fails.
 
     Args:
         file: the candidate, as the study is to name it.
+        called: what distinguishes it from other candidates, in the name of the study.
         found: its figures, in the order of the criteria.
         kept: the figures of the references.
         trying: carries cells out.
@@ -57,22 +58,23 @@ def first_harm(file: str, found: Sequence[Marked], kept: Kept, trying: Trying) -
         if short.fails:
             shown, length = short, length_s
             break
-    sentence = _sentence(shown)
     rule, beside = shown.mark.rule, {name: kept[name][key_of(cell.name, length)] for name in REFERENCES}
     first_of = [beside[name][shown.mark.name][0] for name in rule.references]
-    rounds = 1 if rule.times_of(shown.values[0], rule.bound(first_of)) > 1 else ROUNDS
+    first_bound = rule.bound(first_of)
+    rounds = 1 if rule.times_of(shown.values[0], first_bound) > 1 else ROUNDS
+    own, bound = (shown.values[0], first_bound) if rounds == 1 else (sum(shown.values) / len(shown.values), shown.bound)
+    sentence = _sentence(shown, own, bound)
     algorithms = [file, *(rule.references or REFERENCES[1:2])]
-    study = cell.study(algorithms, length_s=length, name=f"harm-{cell.name}", title=sentence, rounds=rounds)
+    study = cell.study(algorithms, length_s=length, name=f"harm-{called}-{cell.name}", title=sentence, rounds=rounds)
     return Harm(shown, length, sentence, study)
 
 
-def _sentence(shown: Marked) -> str:
-    """Say what a figure is, and what is allowed."""
+def _sentence(shown: Marked, own: float, bound: float | None) -> str:
+    """Say what a figure is in the study, and what is allowed there."""
     unit = f" {shown.mark.unit}" if shown.mark.unit else ""
-    mean = sum(shown.values) / len(shown.values)
-    bound = "nothing" if shown.bound is None else f"{_short(shown.bound)}{unit}"
+    limit = "nothing" if bound is None else f"{_short(bound)}{unit}"
     most = "at most" if shown.mark.rule.at_most else "at least"
-    return f"{shown.cell.criterion}: {shown.mark.title}: {_short(mean)}{unit}; allowed: {most} {bound}"
+    return f"{shown.cell.criterion}: {shown.mark.title}: {_short(own)}{unit}; allowed: {most} {limit}"
 
 
 def _short(value: float) -> str:

@@ -144,10 +144,20 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
             for cell in CELLS:
                 beside = {name: kept[name][key_of(cell.name, cell.lengths_s[0])] for name in REFERENCES}
                 scored.found += marked(cell, trying.figures(cell, cell.lengths_s[0]), beside)
-            scored.harm = first_harm(_as_study_names(what), scored.found, kept, trying)
+            scored.harm = first_harm(_as_study_names(what), _called(scored), scored.found, kept, trying)
     except EndedError as ended:
         scored.status, scored.error, scored.place = ended.status, ended.said, ended.place
     return scored
+
+
+def _called(scored: Scored) -> str:
+    """Return a name that no candidate of other code has.
+
+    Examples:
+        >>> _called(Scored("reno", name="reno")), _called(Scored("a.c", name="mine", sha256="0123456789abcdef"))
+        ('reno', 'mine-01234567')
+    """
+    return f"{scored.name}-{scored.sha256[:8]}" if scored.sha256 else scored.name
 
 
 def _as_study_names(what: str) -> str:
