@@ -16,6 +16,7 @@ import pytest
 import written
 
 from conftest import ROOT, Once, Perigee
+from perigee import numbers
 from perigee.api.study import Study
 from perigee.cc.limits import CodeLimits
 from perigee.fitness import references as kept_module
@@ -25,7 +26,6 @@ from perigee.fitness.figures import NAMES
 from perigee.fitness.marks import REFERENCES, as_good
 from perigee.fitness.running import scores
 from perigee.fitness.trying import LIMITS
-from perigee.numbers import number as written
 
 PLANTED = ROOT / "tests" / "planted_cc"
 PAGE = ROOT / "docs" / "reference" / "score.md"
@@ -158,7 +158,7 @@ def test_the_study_of_a_harm_shows_it(name: str, tmp_path: Path) -> None:
     own, *others = values
     assert mark.rule.times_of(own, mark.rule.bound(others if mark.rule.references else [])) > 1
     # Its title has the figure of this run, not of all rounds.
-    assert f": {written(own, 0 if abs(own) >= 100 else 2)}" in harm["study"].splitlines()[1]
+    assert f": {numbers.number(own, 0 if abs(own) >= 100 else 2)}" in harm["study"].splitlines()[1]
 
 
 @pytest.mark.usefixtures("kept")
