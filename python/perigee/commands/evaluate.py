@@ -101,7 +101,7 @@ def evaluate(
     "not met, document it", "undecided" and "not measured". A cell fails if the interval of its figure lies beyond the
     threshold; near it, rounds are added. RFC 9743 sets no numbers; every threshold names its owner. The same file gives
     the same page. Exit code 1: a criterion fails; 2: the command or the file is wrong, as where it does not compile;
-    3: a run failed, as where the candidate crashes or hangs, and there is no verdict.
+    3: a run failed, as where the candidate crashes or hangs, which leaves it without a verdict.
 
     [bold]Examples[/bold]
 
