@@ -39,13 +39,16 @@ impl Namespace {
 pub(crate) fn all() -> (Vec<Namespace>, usize) {
     let mut found = BTreeMap::new();
     let mut unseen = 0;
+    let mut device = None;
     let mut add = |name: String, path: PathBuf| {
-        // Keyed by device and inode; the first label is kept.
         let opened = File::open(&path).and_then(|file| Ok((file.metadata()?, file)));
         match opened {
+            // `ip netns` makes an ordinary file before it mounts a namespace there, and unmounts that before it removes the file.
+            Ok((data, _)) if *device.get_or_insert(data.st_dev()) != data.st_dev() => {}
+            // The first label is kept.
             Ok((data, file)) => {
                 let order = found.len();
-                found.entry((data.st_dev(), data.st_ino())).or_insert((order, Namespace { name, file }));
+                found.entry(data.st_ino()).or_insert((order, Namespace { name, file }));
             }
             // The process has ended, or is a kernel thread.
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {}
@@ -84,5 +87,17 @@ mod tests {
         assert!(ours == 1 && namespaces[0].name.is_empty());
         let own = namespaces[0].enter(|| fs::read_link("/proc/thread-self/ns/net")).unwrap();
         assert_eq!(own, fs::read_link("/proc/thread-self/ns/net").unwrap());
+    }
+
+    #[test]
+    fn a_name_without_a_namespace_is_left_out() {
+        let path = Path::new("/run/netns").join(format!("perigee-nothing-{}", std::process::id()));
+        if fs::create_dir_all("/run/netns").and_then(|()| fs::write(&path, "")).is_err() {
+            println!("skipped: names of namespaces need root");
+            return;
+        }
+        let (namespaces, _) = all();
+        fs::remove_file(&path).unwrap();
+        assert!(namespaces.iter().all(|namespace| !namespace.name.starts_with("perigee-nothing")));
     }
 }
