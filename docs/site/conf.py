@@ -47,6 +47,7 @@ exclude_patterns = [
     "**/corpus/**",
     "benches/peers/build/**",
     "tests/axe-core/**",
+    "tests/data/**",
 ]
 myst_enable_extensions = ["attrs_block"]
 myst_heading_anchors = 6
