@@ -130,7 +130,7 @@ validate-limits: .venv/core.made ## what captures and results say limited a flow
 validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py
 
-validate-imported: .venv/core.made ## congestion control modules of Linux 6.1, imported, beside this project's files, into docs/models/validation-imported.md (five minutes; loads as root; skipped without Debian's package)
+validate-imported: .venv/core.made ## congestion control modules of Linux 6.1, imported, beside this project's files, into docs/models/validation-imported.md (20 minutes on a busy machine; loads as root; skipped without Debian's package)
 	$(BIN)/python validation/imported/modules.py
 
 validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 paths, and what misses them (ten minutes)

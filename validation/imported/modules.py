@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Linux's own congestion control modules: which import, simulate and load, and whether they do what our files do.
 
-    modules.py                 all of it, and writes docs/models/validation-imported.md (five minutes; loads as root)
+    modules.py                 all of it, and writes docs/models/validation-imported.md (20 busy minutes; loads as root)
     modules.py --module bic    one of them; may be given several times; its cells are printed
 
 The modules are those of Debian's package `linux-source-6.1`, unpacked into a temporary folder. Nothing of them is kept.

@@ -6,7 +6,6 @@ Thresholds are those of `perigee cc evaluate`, or nearest to them where a cell i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from string import Template
@@ -15,6 +14,7 @@ from perigee.evaluation.criterion import WAIT
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 from perigee.fitness import figures
 from perigee.fitness.figures import Figure
+from perigee.toml import inline
 
 ROUNDS = 6
 """Runs of each cell, of different seeds."""
@@ -114,8 +114,8 @@ class Cell:
         }
         ecn = ", ecn = true" if self.ecn else ""
         lines = [
-            f"name = {_text(name or self.name)}",
-            *([f"title = {_text(title)}"] if title else []),
+            f"name = {inline(name or self.name)}",
+            *([f"title = {inline(title)}"] if title else []),
             f"rounds = {rounds}",
             f'time_limit = "{words["all"]} s"',
             'nodes = ["server", "client"]',
@@ -123,14 +123,9 @@ class Cell:
             f'hosts = {{ rmem = ["4096 B", "131072 B", "64 MB"], wmem = ["4096 B", "16384 B", "64 MB"]{ecn} }}',
             f'links = [{{ name = "path", between = ["server", "client"], {Template(self.link).substitute(words)} }}]',
             f"flows = [{', '.join(Template(flow).substitute(words) for flow in self.flows)}]",
-            f'vary = {{ "{self.key}" = [{", ".join(map(_text, algorithms))}] }}',
+            f'vary = {{ "{self.key}" = [{", ".join(map(inline, algorithms))}] }}',
         ]
         return "\n".join(lines) + "\n"
-
-
-def _text(value: str) -> str:
-    # The escapes of JSON are those of TOML's basic strings.
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: float) -> str:
