@@ -62,12 +62,19 @@ impl Interception {
     }
 
     /// Replaces the rules of an older process, whose port, mark and table are the same and which goes on with its connections, at
-    /// once. They are that process's until [`Interception::own`].
-    pub(crate) fn take_over(config: &Config, transparent: &Transparent, with_zone: bool) -> io::Result<Self> {
+    /// once; `there` are its routes. They are that process's until [`Interception::own`].
+    pub(crate) fn take_over(
+        config: &Config,
+        transparent: &Transparent,
+        with_zone: bool,
+        there: &[String],
+    ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone };
         let mut interception = Self { routes: Routes::of(transparent), content, has_zones: true, is_own: false };
+        // Nobody accepts clients meanwhile: no program is started in vain.
+        add_missing(routes(config, transparent).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
-        if interception.update(config, transparent).is_err() {
+        if interception.change(config, transparent, content).is_err() {
             execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content))))?;
         }
         Ok(interception)
@@ -90,12 +97,7 @@ impl Interception {
 
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same, and adds routes that are missing.
     pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
-        for line in self.routes.all_additions(config) {
-            match execute(&line, None) {
-                Err(error) if error.to_string().contains("File exists") => {}
-                done => done?,
-            }
-        }
+        add_missing(routes(config, transparent))?;
         self.change(config, transparent, Content { with_new: true, ..self.content })
     }
 
@@ -126,6 +128,22 @@ impl Interception {
         self.content = content;
         Ok(())
     }
+}
+
+/// Commands that add the routes of a configuration.
+pub(crate) fn routes(config: &Config, transparent: &Transparent) -> Vec<String> {
+    Routes::of(transparent).all_additions(config)
+}
+
+/// Adds routes, of which some may be there.
+fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    for line in lines {
+        match execute(&line, None) {
+            Err(error) if error.to_string().contains("File exists") => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Installs rules and routes in a network namespace that has none of them.

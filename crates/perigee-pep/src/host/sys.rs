@@ -287,7 +287,7 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 /// States of `net/tcp_states.h`.
 const TCP_CLOSE: u8 = 7;
 const TCP_LAST_ACK: u8 = 9;
-/// Of `asm-generic/socket.h`, since Linux 5.14.
+/// From `asm-generic/socket.h`, since Linux 5.14.
 const SO_NETNS_COOKIE: i32 = 71;
 /// Any port: nothing is sent to it.
 const DISCARD_PORT: u16 = 9;

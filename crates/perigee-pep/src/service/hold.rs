@@ -40,7 +40,7 @@ pub(crate) struct Hold {
     device: Arc<File>,
 }
 
-/// What a thread leaves to the next one, which may be another process's.
+/// Device and clients that a thread leaves to the next one, which may be another process's.
 #[derive(Debug, Default)]
 pub(crate) struct Waited {
     pub(crate) device: Option<Arc<File>>,
@@ -92,9 +92,7 @@ pub(crate) fn start_if_needed(
 
 /// Starts the thread; an error if the system does not allow it.
 pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, waited: Waited) -> io::Result<Hold> {
-    let opened = || sys::tun(DEVICE).map(Arc::new);
-    let device = waited.device.map_or_else(opened, Ok);
-    let device = device.map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
+    let device = waited.device.map_or_else(|| open_device().map(Arc::new), Ok)?;
     let (shared, config, own) = (shared.clone(), config.clone(), device.clone());
     let make = |event_loop| {
         let mut holding = Holding::new(event_loop, shared, config, own)?;
@@ -102,6 +100,14 @@ pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, waited: Waited) 
         Ok(holding)
     };
     Ok(Hold { thread: Thread::start("pep-hold", make)?, device })
+}
+
+fn open_device() -> io::Result<File> {
+    let device = sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
+    // Fails without IPv6, where nothing is to be switched off.
+    let _ = execute(&format!("ip link set dev {DEVICE} addrgenmode none"), None);
+    execute(&format!("ip link set dev {DEVICE} mtu {MTU} up"), None)?;
+    Ok(device)
 }
 
 /// A client that waits for its server.
@@ -146,9 +152,6 @@ impl Holding {
                 return Err(io::Error::other(message));
             }
         }
-        // Fails without IPv6, where nothing is to be switched off.
-        let _ = execute(&format!("ip link set dev {DEVICE} addrgenmode none"), None);
-        execute(&format!("ip link set dev {DEVICE} mtu {MTU} up"), None)?;
         let raw = |family, protocol| {
             socket_with(family, SocketType::RAW, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, Some(protocol)).ok()
         };

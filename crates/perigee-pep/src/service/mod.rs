@@ -81,7 +81,7 @@ pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
 
 fn serve(path: &Path, config: Config, mut inherited: Inherited) -> Result<(), ServiceError> {
     let config = Arc::new(config);
-    let is_first = inherited.zone().is_none();
+    let is_first = inherited.standing().is_none();
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
@@ -138,7 +138,7 @@ struct Service {
     path: PathBuf,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    /// Of all workers, for the next process.
+    /// Those that the workers have, for the next process.
     listeners: Vec<Listener>,
     workers: Vec<Thread<Order>>,
     tunnel: Option<Thread<TunnelOrder>>,
@@ -182,8 +182,8 @@ impl Service {
         let listeners = of_workers.iter().flatten().cloned().collect();
         let waited = inherited.begin()?;
         let (config, hold) = hold::start_if_needed(&shared, config, waited)?;
-        let intercept = |transparent| match inherited.zone() {
-            Some(with_zone) => Interception::take_over(&config, transparent, with_zone),
+        let intercept = |transparent| match inherited.standing() {
+            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes),
             None => Interception::new(&config, transparent, &shared.log),
         };
         let interception = config.transparent.as_ref().map(intercept).transpose();

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::operation::{connected, echo, interception};
 use crate::transfers::TRANSPARENT;
 use crate::tunnel;
-use crate::world::{accept, bytes, read_all, until, Host, Service, World};
+use crate::world::{accept, bytes, read_all, until, Host, Service, World, PATIENCE};
 
 /// Interception with a control socket; clients of port 81 wait for their server.
 fn config(world: &World, more: &str) -> String {
@@ -48,7 +48,7 @@ fn upgrade_with(world: &World, service: &Service, config: &Path) {
 
 /// One request of a client, whose end is a half-close, and the response; their sizes depend on the number.
 fn transfer(world: &World, number: usize) -> io::Result<usize> {
-    let sizes = [16, 1_000, 40_000, 300_000];
+    let sizes = [16, 1_000, 20_000, 100_000];
     let (up, down) = (sizes[number % 4], sizes[number / 4 % 4]);
     let mut socket = world.client.connect(PORTS[number % 2].1);
     let head = [number, up, down].map(|value| (value as u32).to_be_bytes()).concat();
@@ -74,6 +74,19 @@ fn respond(mut socket: TcpStream) -> io::Result<()> {
         return Err(io::Error::other(format!("{} bytes of {up}, or others", request.len())));
     }
     socket.write_all(&bytes(down as usize, number + 1))
+}
+
+/// Waits for a count, as long as it grows.
+fn await_count(count: &AtomicUsize, most: usize) {
+    let mut seen = (0, Instant::now());
+    while seen.0 < most {
+        thread::sleep(Duration::from_millis(5));
+        let now = count.load(Ordering::Relaxed);
+        if now > seen.0 {
+            seen = (now, Instant::now());
+        }
+        assert!(seen.1.elapsed() < PATIENCE, "{} of {most}", seen.0);
+    }
 }
 
 /// Transfers of 16 clients at a time while the service is replaced; none fails, none has another byte, and a connection that is
@@ -113,7 +126,7 @@ fn replaced_under_load(transfers: usize, upgrades: usize) {
             });
         }
         for at in 1..=upgrades {
-            until(|| done.load(Ordering::Relaxed) >= at * transfers / (upgrades + 1));
+            await_count(&done, at * transfers / (upgrades + 1));
             upgrade(&world, &service);
             echo(&mut old, &mut old_server);
         }
@@ -237,7 +250,7 @@ fn a_replaced_process_ends_in_time_and_the_rules_stay_as_long_as_it_needs_them()
     let (mut client, mut server) = connected(&world, &listener);
     upgrade(&world, &service);
     service.signal(Signal::TERM);
-    // Of the process that was replaced; the new one has none.
+    // The new process has none.
     service.await_line(&["draining connections=0"]);
     echo(&mut client, &mut server);
     assert_eq!(interception(&world), (true, 4));
@@ -274,7 +287,7 @@ fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_refuses_before
     gateway.stop();
 }
 
-/// What an end of a connection sees when the service is killed.
+/// Both ends of a connection.
 struct Ends {
     client: TcpStream,
     server: TcpStream,

@@ -35,7 +35,7 @@ pub(crate) struct Service {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
-    /// What the service manager was told.
+    /// Messages to the service manager.
     told: Arc<Mutex<Vec<String>>>,
 }
 
@@ -184,7 +184,7 @@ impl World {
         let length = received.unwrap_or_else(|error| panic!("not ready: {error}: {:?}", service.log()));
         assert_eq!(&message[..length], b"READY=1");
         told.lock().unwrap().push("READY=1".to_owned());
-        // Until it is told nothing more.
+        // Until no more of them come.
         thread::spawn(move || {
             while let Ok(length) = retried(|| manager.recv(&mut message)) {
                 told.lock().unwrap().push(String::from_utf8_lossy(&message[..length]).into_owned());

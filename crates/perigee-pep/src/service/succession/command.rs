@@ -45,7 +45,7 @@ pub(crate) fn reload(path: &Path) -> Result<String, ServiceError> {
     let config = read(path)?;
     let main = env::var_os("MAINPID").and_then(|id| Pid::from_raw(id.to_str()?.parse().ok()?));
     let (channel, running) = match (connect(&config), main) {
-        // Of systemd: the service has no control socket, or is of a version that does not answer.
+        // Called by systemd, for a service without control socket, or of a version that does not answer.
         (Err(error), Some(main)) => return signal(main, &error),
         (connected, _) => connected?,
     };

@@ -29,11 +29,11 @@ pub(crate) struct Succession {
     /// The one that has replaced this one.
     newer: Option<Channel>,
     is_replaced: bool,
-    /// Whether a replaced process was told to end sooner.
+    /// Whether a replaced process has to end sooner.
     is_stopping: bool,
 }
 
-/// What a process of the service says of itself.
+/// A process of the service, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) version: String,
@@ -43,10 +43,12 @@ pub(crate) struct Standing {
     pub(crate) intercepts: Option<[u32; 3]>,
     /// Whether the legs to servers have a zone of their own.
     pub(crate) with_zone: bool,
+    /// Commands that have added its routes.
+    pub(crate) routes: Vec<String>,
 }
 
 impl Succession {
-    /// Of a process that has replaced these.
+    /// For a new process.
     pub(crate) fn after(older: Vec<Channel>) -> Self {
         Self { older, ..Self::default() }
     }
@@ -83,7 +85,7 @@ impl Succession {
         }
     }
 
-    /// Whether this process is a replaced one that is told to end sooner for the first time.
+    /// Whether this process is a replaced one that has to end sooner, which it learns for the first time.
     pub(crate) fn begins_to_stop(&mut self) -> bool {
         self.is_replaced && !std::mem::replace(&mut self.is_stopping, true)
     }
@@ -96,7 +98,9 @@ impl Standing {
         if lines.next() != Some(PROTOCOL) {
             return Err("the running version speaks another language; restart it".to_owned());
         }
-        let rows: BTreeMap<&str, &str> = lines.filter_map(|line| line.split_once(' ')).collect();
+        let rows = lines.filter_map(|line| line.split_once(' '));
+        let routes = rows.clone().filter(|(name, _)| *name == "route").map(|(_, line)| line.to_owned()).collect();
+        let rows: BTreeMap<&str, &str> = rows.collect();
         let row =
             |name: &str| rows.get(name).copied().ok_or_else(|| format!("the running version does not say its {name}"));
         let numbers: Vec<u32> = row("intercepts")?.split(' ').map_while(|number| number.parse().ok()).collect();
@@ -106,6 +110,7 @@ impl Standing {
             is_ending: row("state")? != RUNNING,
             intercepts: numbers.try_into().ok(),
             with_zone: row("zone")? == "yes",
+            routes,
         })
     }
 }
@@ -120,7 +125,8 @@ impl fmt::Display for Standing {
         write!(
             out,
             "{PROTOCOL}\nversion {version}\nprocess {process}\nstate {state}\nintercepts {intercepts}\nzone {zone}\n"
-        )
+        )?;
+        self.routes.iter().try_for_each(|line| writeln!(out, "route {line}"))
     }
 }
 
@@ -176,6 +182,7 @@ mod tests {
             is_ending: false,
             intercepts: Some([3129, 5, 7065]),
             with_zone: true,
+            routes: vec!["ip -4 rule add".to_owned(), "ip -6 rule add".to_owned()],
         };
         assert_eq!(Standing::parse(&standing.to_string()).unwrap(), standing);
         let other = Standing { is_ending: true, intercepts: None, with_zone: false, ..standing };

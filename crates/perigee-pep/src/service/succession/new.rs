@@ -20,12 +20,12 @@ use crate::service::hold::Waited;
 use crate::shared::handover::Left;
 use crate::version::VERSION;
 
-/// What this process has of an older one; nothing, if it is the first.
+/// Sockets and knowledge from an older process; nothing, if this is the first.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     channel: Option<Channel>,
     sockets: Vec<(String, OwnedFd)>,
-    with_zone: bool,
+    standing: Option<Standing>,
 }
 
 impl Inherited {
@@ -50,7 +50,7 @@ impl Inherited {
             }
         };
         take().map_err(taken)?;
-        let mut inherited = Self { channel: Some(channel), sockets, with_zone: standing.with_zone };
+        let mut inherited = Self { channel: Some(channel), sockets, standing: Some(standing) };
         inherited.check_network()?;
         if let Some(log) = inherited.take(LOG) {
             dup2_stderr(log).map_err(|error| ServiceError::system("log")(error.into()))?;
@@ -99,9 +99,9 @@ impl Inherited {
         self.take(LOCK)
     }
 
-    /// Whether the older process's rules have a zone; `None`: this process is the first.
-    pub(crate) fn zone(&self) -> Option<bool> {
-        self.channel.as_ref().map(|_| self.with_zone)
+    /// The older process; `None`: this one is the first.
+    pub(crate) fn standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
     }
 
     /// Has the older process accept no more; returns the clients that it leaves.

@@ -13,7 +13,7 @@ use super::{
 use crate::event_loop::Command;
 use crate::host::channel::Channel;
 use crate::host::clock::monotonic;
-use crate::host::intercept::Interception;
+use crate::host::intercept::{routes, Interception};
 use crate::service::answers::Answers;
 use crate::service::hold::{self, Waited};
 use crate::service::worker::Order;
@@ -31,6 +31,7 @@ impl Service {
             is_ending: self.deadline.is_some(),
             intercepts: self.config.transparent.as_ref().map(numbers),
             with_zone: self.interception.as_ref().is_some_and(Interception::has_zone),
+            routes: self.config.transparent.as_ref().map_or_else(Vec::new, |one| routes(&self.config, one)),
         };
         // Who asks for nothing else has gone.
         let asked = channel.send(standing.to_string().as_bytes(), None).and_then(|()| channel.receive());
