@@ -165,7 +165,7 @@ def test_a_newer_package_upgrades_the_service_that_runs_and_installs_where_that_
     stubs.mkdir()
 
     def installed(*arguments: str, runs: bool, is_upgraded: bool = True) -> tuple[str, str]:
-        """What the installation calls and says, on a host where the service runs or not."""
+        """Calls and words of the installation, on a host where the service runs or not."""
         called.write_text("")
         upgrade = f"echo $* >> {called}\n{str(is_upgraded).lower()}"
         for name, script in {
