@@ -260,10 +260,22 @@ pub(super) static SERVICE: Section = Section {
     name: "service",
     keys: &[
         key("workers", Kind::Integer { min: 1, max: 256 }, "", "Threads. Not given: as many as there are processors."),
-        key("control", PATH, "", "Unix socket that `perigee-pep status` asks, for its owner only. Not given: none."),
+        key(
+            "control",
+            PATH,
+            "",
+            "Unix socket that `perigee-pep status` asks, for its owner only; `reload` and `upgrade` ask the one beside it, \
+             with `.upgrade` after its name. Not given: none.",
+        ),
         key("metrics", ADDRESS, "", "HTTP address of `/metrics`, in Prometheus's text format. Not given: none."),
         key("metrics_remote", Kind::Bool, "false", "Allows `metrics` at an address that is not loopback."),
         key("drain", Kind::Time { min: Time::ZERO, max: DAY }, "30 s", "Time for connections to end after SIGTERM."),
+        key(
+            "upgrade_drain",
+            Kind::Time { min: Time::ZERO, max: DAY },
+            "10 min",
+            "Time for the connections of a process to end that `upgrade` has replaced.",
+        ),
         key("splice", Kind::Bool, "true", "Bulk is spliced through pipes instead of copied."),
         key(
             "confine",

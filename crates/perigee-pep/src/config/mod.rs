@@ -7,7 +7,7 @@ mod reader;
 mod tunnel;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use perigee_units::{Bytes, Rate, Time};
@@ -28,6 +28,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Time for open connections to end after SIGTERM.
     pub drain: Time,
+    /// Time for open connections to end in a process that a new one has replaced.
+    pub upgrade_drain: Time,
     /// Whether bulk data are spliced instead of copied.
     pub splice: bool,
     /// Whether the service drops capabilities, files and system calls that it does not need.
@@ -300,6 +302,13 @@ impl Transparent {
     pub(crate) fn hold_table(&self) -> u32 {
         self.table + 1
     }
+}
+
+/// Where a process that is to replace the service connects: beside the control socket.
+pub(crate) fn successors(control: &Path) -> PathBuf {
+    let mut path = control.as_os_str().to_owned();
+    path.push(".upgrade");
+    path.into()
 }
 
 /// Bits of a network of IPv6 whose addresses a host may have all (RFC 4291, section 2.5.4).

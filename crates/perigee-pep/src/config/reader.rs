@@ -36,6 +36,7 @@ impl Config {
             control: service.table.get::<String>("control")?.map(Into::into),
             metrics: read_metrics(&service)?,
             drain: service.get("drain")?,
+            upgrade_drain: service.get("upgrade_drain")?,
             splice: service.get("splice")?,
             confine: service.get("confine")?,
             limits,

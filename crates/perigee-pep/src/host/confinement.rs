@@ -28,7 +28,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::config::{Config, Tunnel};
+use crate::config::{successors, Config, Tunnel};
 
 /// Resources that the confinement depends on; the service keeps them.
 #[derive(Debug)]
@@ -50,7 +50,9 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     let landlock = restrict_files(config, file);
     if let Some(control) = config.control.as_ref().filter(|_| geteuid().is_root()) {
         // In a folder that all may write to, a file is removed by its owner only. Where that is refused, root's it stays.
-        let _ = lchown(control, Some(user.0.as_raw()), Some(user.1.as_raw()));
+        for path in [control, &successors(control)] {
+            let _ = lchown(path, Some(user.0.as_raw()), Some(user.1.as_raw()));
+        }
     }
     let left = leave_root(user).map_err(|error| error.to_string());
     // Files of root are left to it only where Landlock says which.
@@ -247,8 +249,8 @@ const LOADERS: [&str; 6] = [
 /// Address families of new sockets. That of local services (D-Bus, systemd, containers) is not among them.
 const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Pairs of sockets by which the standard library learns whether a program was executed: connected for good, and of a type that no
-/// local service listens with.
+/// Pairs of sockets by which the standard library learns whether a program was executed: connected for good, and of a type with which
+/// no service of others listens.
 const PAIR: i32 = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
 
 /// Calls of the service, its allocator and its threads.

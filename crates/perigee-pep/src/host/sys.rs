@@ -229,6 +229,25 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
     unsafe { command.pre_exec(unblock_signals) }
 }
 
+/// Starts a command whose process has no parent here: the child of this process forks again, and ends.
+pub(crate) fn detached(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between `fork` and `exec` the closure makes async-signal-safe calls only, and allocates nothing.
+    unsafe {
+        command.pre_exec(|| match checked(libc::fork())? {
+            0 => checked(libc::setsid()).map(drop),
+            _ => libc::_exit(0),
+        })
+    }
+}
+
+/// The number of a socket's network namespace.
+pub(crate) fn network_cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = [0];
+    get(socket, (libc::SOL_SOCKET, SO_NETNS_COOKIE), &mut cookie)?;
+    Ok(cookie[0])
+}
+
 /// Whether an address is this host's: the kernel then chooses the same address as the source. True if that is unknown.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -268,6 +287,8 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 /// States of `net/tcp_states.h`.
 const TCP_CLOSE: u8 = 7;
 const TCP_LAST_ACK: u8 = 9;
+/// From `asm-generic/socket.h`, since Linux 5.14.
+const SO_NETNS_COOKIE: i32 = 71;
 /// Any port: nothing is sent to it.
 const DISCARD_PORT: u16 = 9;
 

@@ -16,7 +16,7 @@ use perigee_units::Time;
 
 use self::account::Account;
 pub use self::carried::Carried;
-use self::handover::{Accepted, Dialled, TunnelOrder};
+use self::handover::{Accepted, Dialled, Left, TunnelOrder};
 use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
 use self::stats::Stats;
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
+    /// Clients that wait for their server, while no thread has them.
+    left: Mutex<Vec<Left>>,
 }
 
 impl Shared {
@@ -49,6 +51,7 @@ impl Shared {
             watched: None,
             tunnel: OnceLock::new(),
             dialled: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -106,6 +109,16 @@ impl Shared {
     /// Takes the answered server of a client, if any.
     pub(crate) fn take_dialled(&self, ends: [SocketAddr; 2]) -> Option<Dialled> {
         self.dialled.lock().unwrap_or_else(PoisonError::into_inner).remove(&ends)
+    }
+
+    /// Leaves clients that wait to the next thread.
+    pub(crate) fn leave(&self, left: Vec<Left>) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = left;
+    }
+
+    /// Takes the clients that a thread has left.
+    pub(crate) fn take_left(&self) -> Vec<Left> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds a connection to the list.

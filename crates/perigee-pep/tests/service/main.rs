@@ -12,4 +12,5 @@ mod rulesets;
 mod strangers;
 mod transfers;
 mod tunnel;
+mod upgrades;
 mod world;

@@ -70,10 +70,16 @@ impl Path {
     }
 
     pub(crate) fn terminal_as(&self, name: &str) -> Service {
-        let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
+        self.terminal_with(name, "")
+    }
+
+    /// A terminal with the certificate of `name`, and further settings.
+    pub(crate) fn terminal_with(&self, name: &str, more: &str) -> Service {
+        let rules = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
              [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
              [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n";
-        self.start(&self.world.router, [name, "gateway"], "gateway = \"10.2.0.2:4433\"", more)
+        let more = format!("{more}{rules}");
+        self.start(&self.world.router, [name, "gateway"], "gateway = \"10.2.0.2:4433\"", &more)
     }
 
     pub(crate) fn terminal(&self) -> Service {
