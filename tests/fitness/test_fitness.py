@@ -204,6 +204,7 @@ def test_the_reference_names_every_key() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)  # Five minutes of two cores: of processor time, which is what counts on a busy machine too.
 @pytest.mark.usefixtures("kept")
 def test_a_core_scores_a_thousand_candidates_an_hour(tmp_path: Path) -> None:
     files = written.write(tmp_path, 200)

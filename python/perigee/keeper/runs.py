@@ -116,14 +116,14 @@ class Runs:
         try:
             child.plan(arguments, self._libraries, watch=watch)
             yield confined_run
-            if left == 1:
-                child.close()
         except BaseException:
             child.close()
             raise
-        if left > 1:
-            with self._lock:
-                self._idle.append((child, left - 1))
+        if left == 1:
+            child.close()
+            return
+        with self._lock:
+            self._idle.append((child, left - 1))
 
 
 def _frames(streams: Mapping[str, bytes], names: Sequence[str]) -> Tables:
