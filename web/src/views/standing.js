@@ -55,7 +55,7 @@ function failures(found) {
     element("th", { scope: "row" }, nameOf(name)),
     element("td", { className: "words" }, called(found.criteria.find((one) => one.id === id))),
     element("td", { className: "words long" }, figure ?? ""))));
-  return rows.length ? table("What fails", [["Algorithm"], ["Criterion", "words"], ["Figure", "words"]], rows) : element("p", {}, "Nothing.");
+  return rows.length ? table("What fails", [["Algorithm"], ["Criterion", "words"], ["Figure", "words"]], rows, "stacked") : element("p", {}, "Nothing.");
 }
 
 async function satellites(found) {
