@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import platform
 import shlex
@@ -159,6 +160,9 @@ def in_kernel(name: str) -> dict[str, Any] | None:
 
     It is loaded under a name of its own, and unloaded at once; no socket can have it by accident.
     """
+    with contextlib.suppress(PerigeeError):
+        # One that was killed meanwhile left it.
+        kernel.unload(IN_KERNEL, force=True)
     try:
         kernel.load(name, [], name=IN_KERNEL)
     except InputError:
