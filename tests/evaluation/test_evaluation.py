@@ -34,10 +34,11 @@ from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, judge, judge_measure, not_measured, together
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, evaluate, results_folder
+from perigee.evaluation.running import NOT_CHOSEN, evaluate
 from perigee.evaluation.studies import Candidate, Order, candidate, conditions_of, experiments_of, key_of, study_of
 from perigee.evaluation.summary import as_json, key_figure, summarize
 from perigee.evaluation.tables import CANDIDATES, Tables
+from perigee.keeper.kept import results_folder
 from perigee.report.pages.evaluation import page, report
 from perigee.store.results import Results
 

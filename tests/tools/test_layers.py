@@ -25,6 +25,7 @@ ROOMS = (
     "analysis",
     "engines",
     "agents",
+    "keeper",
     "evaluation",
     "attack",
     "fitness",

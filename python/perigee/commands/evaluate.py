@@ -112,11 +112,11 @@ def evaluate(
       perigee cc evaluate ./mycc.c --quick --confirm
     """
     from perigee.commands import progress
+    from perigee.commands.targets import check_file
     from perigee.engines import choice
     from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
-    from perigee.evaluation.targets import check_file
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
 

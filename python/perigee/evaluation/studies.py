@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.cc.catalog import algorithm_of, built_in
 from perigee.engines.plan.contract import Engine
-from perigee.errors import InputError
+from perigee.engines.run.job import Job
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.tables import CANDIDATES
 from perigee.files import TEXT_BYTES, read_bounded
-from perigee.names import suggestion
 from perigee.places import evaluations, find_study
 
 if TYPE_CHECKING:
@@ -95,6 +94,10 @@ class Order:
     seed: int = 1
     horizon_s: float = 0.0
 
+    def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
+        """Return the job of a study with these settings."""
+        return Job(study, self.engine, settings, self.quick, out, self.workers, self.fresh)
+
 
 def candidate(what: str) -> Candidate:
     """Return a congestion control by its name, or by its C file, which is compiled.
@@ -108,10 +111,8 @@ def candidate(what: str) -> Candidate:
         content = read_bounded(path, TEXT_BYTES, "a congestion control")
         digest = hashlib.sha256(content).hexdigest()
         return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
-    known = {one.name: one for one in algorithms()}
-    if what not in known:
-        raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
-    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn, scavenger=what in SCAVENGERS)
+    found = built_in(what)
+    return Candidate(what, found.title, what, scalable=found.needs_ecn, scavenger=what in SCAVENGERS)
 
 
 def study_of(criterion: Criterion) -> StudyFile:

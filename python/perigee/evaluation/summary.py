@@ -15,7 +15,7 @@ from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import CUBIC, RENO, Verdict
 from perigee.evaluation.running import NOT_CHOSEN
 from perigee.evaluation.studies import Candidate
-from perigee.numbers import counted, decimals, number, with_spread
+from perigee.numbers import counted, decimals, for_json, number, with_spread
 
 FORMAT = 2
 """Version of the JSON."""
@@ -239,7 +239,7 @@ def as_json(
         "format": FORMAT,
         "evaluates": "RFC 9743",
         "criteria_version": VERSION,
-        "longest_run_s": _number(longest_run_s(findings)) or None,
+        "longest_run_s": for_json(longest_run_s(findings)) or None,
         "transport": candidate.transport,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
         "size": "quick" if quick else "whole",
@@ -311,8 +311,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "cell": cell.words,
         "figures": {name: _figure(figure) for name, figure in cell.figures.items()},
-        "times_threshold": {name: _number(times) for name, times in cell.times_beyond.items()},
-        "threshold": None if cell.bound is None else _number(cell.bound),
+        "times_threshold": {name: for_json(times) for name, times in cell.times_beyond.items()},
+        "threshold": for_json(cell.bound),
         "beyond": _distance(cell.distance) if cell.distance else None,
     }
 
@@ -321,28 +321,18 @@ def _distance(far: Distance) -> dict[str, Any]:
     """Return how far a figure is beyond its threshold, with the interval that decides."""
     return {
         "outcome": str(far.outcome),
-        "mean": _number(far.mean),
-        "half_width": None if far.half_width is None else _number(far.half_width),
-        "level": _number(1 - 2 * far.level),
-        "p": None if far.p is None else _number(far.p),
+        "mean": for_json(far.mean),
+        "half_width": for_json(far.half_width),
+        "level": for_json(1 - 2 * far.level),
+        "p": for_json(far.p),
         "rounds": far.rounds,
-        "rounds_to_decide": _number(far.rounds_to_decide) if far.outcome is Outcome.OPEN else None,
+        "rounds_to_decide": for_json(far.rounds_to_decide) if far.outcome is Outcome.OPEN else None,
     }
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
-    half = None if figure.half_width is None else _number(figure.half_width)
-    return {"mean": _number(figure.mean), "half_width_95": half, "rounds": figure.rounds}
-
-
-def _number(value: float) -> float | None:
-    """Return a number of six digits, which JSON can have; none for what is not finite.
-
-    Examples:
-        >>> _number(1.23456789), _number(math.inf)
-        (1.23457, None)
-    """
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    half = for_json(figure.half_width)
+    return {"mean": for_json(figure.mean), "half_width_95": half, "rounds": figure.rounds}
 
 
 def _listed(findings: Sequence[Finding]) -> str:

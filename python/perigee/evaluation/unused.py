@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import polars as pl
 
-from perigee.core import native
 from perigee.engines.plan.contract import Engine
 from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
 from perigee.evaluation.further import FURTHER
 from perigee.evaluation.limited import IN_FLIGHT
 from perigee.evaluation.studies import key_of, study_of
 from perigee.evaluation.tables import Tables
-from perigee.store.results import Results
+from perigee.keeper.kept import results_folder, results_of
 
 LARGEST = 5 * IN_FLIGHT
 """Window that an algorithm may reach while an application has `IN_FLIGHT` packets in flight, packets."""
@@ -48,7 +45,6 @@ def unused_windows(path: Path, engine: Engine) -> tuple[int, int]:
 def _windows(path: Path, engine: Engine, *more: str) -> pl.DataFrame:
     criterion = next(one for one in FURTHER if one.id == "limited")
     settings = ["experiments=responses", "rounds=1", f"vary.{key_of(criterion)}={path.resolve()}", *more]
-    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("check")) as folder:
-        out = Path(folder) / "responses"
-        carry_out(Job(study_of(criterion), engine, settings, reduced=True, out=out, workers=1))
-        return Tables(Results(out), {}).series("responses")
+    with results_folder(None, "") as folder:
+        job = Job(study_of(criterion), engine, settings, reduced=True, out=folder / "responses", workers=1)
+        return Tables(results_of(job), {}).series("responses")
