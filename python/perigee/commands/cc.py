@@ -114,7 +114,7 @@ def _unit(unit: str) -> str:
         >>> _unit("1"), _unit("up|down"), _unit("us")
         ('', 'up, down', 'us')
     """
-    return {"1": "", "switch": "0 or 1"}.get(unit, unit.replace("|", ", "))
+    return {"1": "", "switch": "on or off"}.get(unit, unit.replace("|", ", "))
 
 
 def _show(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

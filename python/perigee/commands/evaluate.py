@@ -40,7 +40,12 @@ def evaluate(
         list[str] | None,
         typer.Option("--criterion", metavar="ID", help="Only this criterion, such as 7.5; may be given several times."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small studies: at most two minutes on two cores.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Fewer cells, at most two minutes on two cores; a pass on a part of them is left open."
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Page to write. \\[default: evaluation-NAME.html]"),
@@ -161,7 +166,7 @@ def evaluate(
         fresh,
         behind_proxy,
         seed,
-        horizon_s,
+        horizon_s=horizon_s,
     )
     try:
         findings = running.evaluate(order, bar, say)

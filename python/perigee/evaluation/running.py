@@ -18,13 +18,23 @@ from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
-from perigee.evaluation.studies import Order, conditions_of, experiments_of, key_of, references, study_of
+from perigee.evaluation.rules import Verdict
+from perigee.evaluation.studies import (
+    Order,
+    conditions_of,
+    experiments_of,
+    key_of,
+    references,
+    share_left_out,
+    study_of,
+)
 from perigee.evaluation.tables import Tables
 from perigee.keeper.kept import Bar, Say, results_folder, results_of
 
 NOT_CHOSEN = "It was not chosen (--criterion)."
-FURTHER_QUICK, FURTHER_WHOLE = 4, 1
-"""Runs of further rounds at most, as a multiple of those of all cells: cells beyond that stay undecided."""
+FURTHER, FURTHER_LARGE = 4, 1
+"""Runs of further rounds at most, as a multiple of those of all cells, and so of studies whose reduced size lacks
+cells: cells beyond that stay undecided."""
 SEEDS_APART = 1_000_000
 """A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
 
@@ -79,9 +89,10 @@ def evaluate(order: Order, bar: Bar, say: Say) -> list[Finding]:
                 findings.append(not_measured(criterion, criterion.reason))
             else:
                 with bar(f"{criterion.id} {criterion.title}") as watch:
-                    found = _measured(order, criterion, folder, watch, say)
+                    found = left_open(order, _measured(order, criterion, folder, watch, say))
                 if order.behind_proxy:
-                    found = dataclasses.replace(found, behind=_behind(order, criterion, folder, bar, say))
+                    behind = left_open(order, _behind(order, criterion, folder, bar, say))
+                    found = dataclasses.replace(found, behind=behind)
                 findings.append(found)
     return findings
 
@@ -113,9 +124,21 @@ def _behind(order: Order, criterion: Criterion, folder: Path, bar: Bar, say: Say
 
 def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
     """Return the worst verdict of the criteria from which this one follows."""
-    return Finding(
-        criterion, worst(one.verdict for one in findings if one.criterion.id in criterion.follows), criterion.reason
-    )
+    followed = [one for one in findings if one.criterion.id in criterion.follows]
+    verdict = worst(one.verdict for one in followed)
+    deciding = [one for one in followed if one.verdict is verdict]
+    is_open = deciding and all(one.left_open for one in deciding)
+    left = f"left open, as {', '.join(one.criterion.id for one in deciding)}" if is_open else ""
+    return Finding(criterion, verdict, criterion.reason, left_open=left)
+
+
+def left_open(order: Order, found: Finding) -> Finding:
+    """Return a finding in which nothing passes on a part of the cells: at the reduced size other cells may fail."""
+    if not order.quick or found.verdict is not Verdict.PASS or not share_left_out(found.criterion):
+        return found
+    share = 100 * (1 - share_left_out(found.criterion))
+    left = f"left open: the reduced size has {share:.0f} % of the cells, and none is beyond its threshold"
+    return dataclasses.replace(found, verdict=Verdict.UNDECIDED, left_open=left)
 
 
 def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Say) -> Finding:
@@ -123,8 +146,8 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
     settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
     conditions = conditions_of(order, criterion)
     settings += conditions
-    if order.candidate.value not in references(criterion):
-        settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
+    known, asked = references(criterion), [order.candidate.value, *order.beside]
+    settings += (f"vary.{key_of(criterion)}=+{value}" for value in sorted({*asked} - {*known}))
     scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
     evidence = Evidence(criterion, subject_of(order, criterion), scalable=scalable, scavenger=scavenger)
 
@@ -137,7 +160,9 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
         evidence.add(_tables(order, criterion, job, watch, say, first_round=first_round))
         return count
 
-    left = run(folder / criterion.id, settings) * (FURTHER_QUICK if order.quick else FURTHER_WHOLE)
+    own, every = len({*known, order.candidate.value}), len({*known, *asked})
+    runs = run((order.first_rounds or folder) / criterion.id, settings) * own // every
+    left = runs * (FURTHER if order.quick or not share_left_out(criterion) else FURTHER_LARGE)
     while cell := _next_cell(found := evidence.finding()):
         done = _rounds(cell)
         rounds = next(look for look in LOOKS if look > done) - done

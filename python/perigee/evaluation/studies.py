@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perigee.cc.catalog import algorithm_of, built_in
 from perigee.engines.plan.contract import Engine
+from perigee.engines.plan.native import native_plan
 from perigee.engines.run.job import Job
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.further import HORIZON
@@ -80,6 +82,8 @@ class Order:
         fresh: whether results in it are replaced.
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
+        beside: further congestion controls that the studies run too, so that results serve several evaluations.
+        first_rounds: folder for those results; none: they are beside those of further rounds.
         horizon_s: length of the long runs, s; 0: they are not asked for.
     """
 
@@ -92,6 +96,8 @@ class Order:
     fresh: bool = False
     behind_proxy: bool = False
     seed: int = 1
+    beside: Collection[str] = ()
+    first_rounds: Path | None = None
     horizon_s: float = 0.0
 
     def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
@@ -118,6 +124,18 @@ def candidate(what: str) -> Candidate:
 def study_of(criterion: Criterion) -> StudyFile:
     """Return the study of a criterion."""
     return find_study(str(evaluations() / f"{criterion.study}.toml"))
+
+
+def fingerprints(criterion: Criterion, *, quick: bool) -> set[str]:
+    """Return what tells the points of a criterion's study from others: equal ones have equal runs."""
+    return {str(point["fingerprint"]) for point in native_plan(study_of(criterion), [], quick).laid_out()["points"]}
+
+
+@functools.cache
+def share_left_out(criterion: Criterion) -> float:
+    """Return the share of a criterion's cells that its reduced study leaves out."""
+    part, whole = (fingerprints(criterion, quick=quick) for quick in (True, False))
+    return 1 - len(part & whole) / len(whole)
 
 
 def references(criterion: Criterion) -> list[str]:

@@ -45,6 +45,7 @@ class Summary:
 def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     """Return the answers of an evaluation to: may it be deployed, where, and what is missing?"""
     of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
+    near, left = ([one for one in of[Verdict.UNDECIDED] if bool(one.left_open) == is_left] for is_left in (False, True))
     unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
     if of[Verdict.FAIL]:
         count = len(findings) - len(of[Verdict.UNKNOWN])
@@ -58,8 +59,10 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
             f"Not judged as a whole: {measured} of {len(findings)} criteria {were} measured, "
             f"and {candidate.called} fails none of them."
         )
-    elif any(one.criterion.id.startswith(SAFETY) for one in of[Verdict.UNDECIDED]):
+    elif any(one.criterion.id.startswith(SAFETY) for one in near):
         deploy = f"Undecided: {candidate.called} fails no criterion, and is near a threshold of safety that scatters."
+    elif left:
+        deploy = f"Not decided at the reduced size. {candidate.called} fails none of its cells."
     elif candidate.name in (CUBIC, RENO) and not candidate.sha256:
         deploy = f"It is a standard. {candidate.called} fails no criterion that is measured here."
     else:
@@ -76,8 +79,10 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
-    if of[Verdict.UNDECIDED]:
-        missing.append(f"Undecided, with an interval about a threshold: {_listed(of[Verdict.UNDECIDED])}.")
+    if near:
+        missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
+    if left:
+        missing.append(f"Left open, since the reduced size has a part of the cells: {_listed(left)}.")
     return Summary(deploy, " ".join(where), " ".join(missing))
 
 
@@ -88,10 +93,12 @@ def key_figure(found: Finding) -> str:
     """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
-        return found.reason
+        return found.left_open or found.reason
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
     if certainty := certainty_of(nearest.worst):
         said += f"; worst of {counted(found.tested, 'cell')}, {certainty}"
+    if found.left_open:
+        return f"{said}; {found.left_open}"
     decides = nearest.deciding
     if decides is None or decides is nearest.worst or decides.outcome is Outcome.WITHIN:
         return said
@@ -262,6 +269,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "verdict": str(found.verdict),
         "cells_tested": found.tested,
         "reason": found.reason or None,
+        "left_open": found.left_open or None,
         "measures": [_judged(one) for one in found.measures],
         "behind_proxy": _behind(found.behind) if found.behind else None,
     }

@@ -17,6 +17,7 @@ from perigee.keeper.kept import results_folder, results_of
 
 LARGEST = 5 * IN_FLIGHT
 """Window that an algorithm may reach while an application has `IN_FLIGHT` packets in flight, packets."""
+_RTT = "vary.rtt=50 ms"
 _LOSS = 'links.path.loss={ kind = "periodic", period = "1000 s", phase = "2 s", length = "120 ms" }'
 """Longer than a response and its pause, so that one is lost: the rest of the minute is congestion avoidance."""
 _RECOVERED_S = 4.0
@@ -37,8 +38,8 @@ def unused_windows(path: Path, engine: Engine) -> tuple[int, int]:
         InputError: the file is no algorithm.
         RunError: its code failed.
     """
-    without = _windows(path, engine)
-    after = _windows(path, engine, _LOSS).filter(pl.col("t_s") >= _RECOVERED_S)
+    without = _windows(path, engine, _RTT)
+    after = _windows(path, engine, _RTT, _LOSS).filter(pl.col("t_s") >= _RECOVERED_S)
     return tuple(int(series["cwnd_packets"].max()) for series in (without, after))  # type: ignore[arg-type,return-value]
 
 
