@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import string
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -113,16 +113,16 @@ def read(text: str) -> tuple[Stack, ...]:
     return tuple(_stack(name, table) for name, table in tomllib.loads(text).items())
 
 
-def find(name: str) -> Stack:
-    """Return the stack of a name.
+def find(name: str, known: Sequence[Stack] | None = None) -> Stack:
+    """Return the stack of a name, of those that are known: by default the table's.
 
     Raises:
-        InputError: it has no such stack.
+        InputError: none has that name.
     """
-    known = {stack.name: stack for stack in stacks()}
-    if name not in known:
-        raise InputError(f"{name}: no QUIC stack of that name", suggestion(name, known))
-    return known[name]
+    named = {stack.name: stack for stack in (stacks() if known is None else known)}
+    if name not in named:
+        raise InputError(f"{name}: no QUIC stack of that name", suggestion(name, named))
+    return named[name]
 
 
 def installed(folder: Path) -> dict[str, Path]:
