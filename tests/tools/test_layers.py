@@ -24,6 +24,8 @@ ROOMS = (
     "measuring",
     "analysis",
     "engines",
+    "stacks",
+    "matrix",
     "agents",
     "evaluation",
     "attack",

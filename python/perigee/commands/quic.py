@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee quic`: QUIC stacks of others, which it installs and lists."""
+"""The command `perigee quic`: QUIC stacks of others, which it installs, lists and measures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.application import Application
+from perigee.commands.quic_matrix import matrix
 from perigee.console import out_console, result, say
 from perigee.errors import RunError
 from perigee.numbers import counted
@@ -19,7 +20,8 @@ from perigee.stacks.install import default_folder
 from perigee.stacks.install import install as install_stacks
 from perigee.stacks.table import installed, stacks
 
-app = Application("QUIC stacks of others: install and list them.")
+app = Application("QUIC stacks of others: install and list them, and measure them over satellite links.")
+app.command()(matrix)
 
 Into = Annotated[
     Path | None,
