@@ -19,6 +19,7 @@ PACKAGE = ROOT / "python" / "perigee"
 ROOMS = (
     "",
     "cc",
+    "stacks",
     "store",
     "statistics",
     "measuring",

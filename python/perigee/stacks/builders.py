@@ -42,7 +42,9 @@ class Site:
     cache: Path
     say: Callable[[str], None]
 
-    def run(self, words: Sequence[str | Path], where: Path | None = None, **more: str) -> None:
+    def run(
+        self, words: Sequence[str | Path], where: Path | None = None, more: Mapping[str, str] | None = None
+    ) -> None:
         """Run a program to its end and tell its lines as steps.
 
         Args:
@@ -58,7 +60,7 @@ class Site:
             process = subprocess.Popen(  # noqa: S603 - words of this module, no shell
                 words,
                 cwd=where or self.work,
-                env={**os.environ, **more},
+                env={**os.environ, **(more or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -97,16 +99,21 @@ def _debian(stack: Stack, site: Site) -> None:
 def _go(stack: Stack, site: Site) -> None:
     """Build our program, whose `go.sum` pins the stack."""
     flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw -mod=readonly".strip()
-    caches = {"GOMODCACHE": str(site.cache / "go"), "GOCACHE": str(site.shared.with_name("go"))}
-    words = ["go", "build", "-v", "-trimpath", "-ldflags=-s", "-o", site.made / stack.name, "."]
-    site.run(words, PROGRAMS / stack.name, GOFLAGS=flags, GOTOOLCHAIN="local", **caches)
+    more = {
+        "GOFLAGS": flags,
+        "GOTOOLCHAIN": "local",
+        "GOMODCACHE": str(site.cache / "go"),
+        "GOCACHE": str(site.shared.with_name("go")),
+    }
+    words: list[str | Path] = ["go", "build", "-v", "-trimpath", "-ldflags=-s", "-o", site.made / stack.name, "."]
+    site.run(words, PROGRAMS / stack.name, more)
 
 
 def _cargo(stack: Stack, site: Site) -> None:
     """Build our program, whose `Cargo.lock` pins the stack."""
     manifest = PROGRAMS / "rust/Cargo.toml"
     words = ["build", "--release", "--locked", f"--package=perigee-{stack.name}", f"--manifest-path={manifest}"]
-    site.run(_cargo_words(words), **_cargo_folders(site))
+    site.run(_cargo_words(words), more=_cargo_folders(site))
     shutil.copy2(site.shared / "release" / stack.name, site.made / stack.name)
 
 
@@ -115,10 +122,10 @@ def _crate(stack: Stack, site: Site) -> None:
     name = stack.source.removeprefix("crate: ")
     folders = _cargo_folders(site)
     # Downloads it, and neither unpacks nor executes anything.
-    site.run(_cargo_words(["info", f"{name}@{stack.version}"]), **folders)
+    site.run(_cargo_words(["info", f"{name}@{stack.version}"]), more=folders)
     _check(next((site.cache / "cargo/registry/cache").glob(f"*/{name}-{stack.version}.crate")), stack.checksum)
     words = ["install", name, f"--version={stack.version}", "--locked", f"--root={site.made}"]
-    site.run(_cargo_words(words), **folders)
+    site.run(_cargo_words(words), more=folders)
 
 
 def _cargo_words(words: Sequence[str]) -> list[str]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Installation of QUIC stacks into a folder.
 
-A stack is made in `work/` of the folder and gets its place by a rename, when all its programs are there: an installation that was
-killed leaves no half of a stack, and the next one goes on with what was downloaded and compiled. What is downloaded is checked
-against the sums of the table or of a lock file before anything of it is executed.
+A stack is made in `work/` of the folder and gets its place by a rename, when all its programs are there: one
+that was killed leaves no half of a stack, and the next one goes on with what was downloaded and compiled. Downloads are
+checked against the sums of the table or of a lock file before anything of them is executed.
 """
 
 from __future__ import annotations
@@ -91,11 +91,10 @@ def _installed(stack: Stack, folder: Path, on_progress: Progress) -> Outcome:
     site.made.mkdir(parents=True)
     try:
         BUILDERS[stack.kind](stack, site)
-        for program in stack.programs:
-            if not (site.made / program).is_file():
-                raise CouldNotError(f"`{program}` was not built")
     except CouldNotError as error:
         return Outcome(stack.name, "could not", str(error))
+    if missing := [program for program in stack.programs if not (site.made / program).is_file()]:
+        return Outcome(stack.name, "could not", f"`{missing[0]}` was not built")
     place = folder / stack.place
     # A part of it, which somebody has left.
     shutil.rmtree(place, ignore_errors=True)

@@ -16,14 +16,14 @@ from perigee.names import suggestion
 
 Role = Literal["server", "client"]
 Kind = Literal["debian", "go", "cargo", "crate"]
-"""How a stack is built: packages of Debian unpacked; a program of ours in Go or in Rust, whose lock file pins the stack and all
-that it needs; a crate with programs of its own, whose lock file does."""
+"""How a stack is built: packages of Debian unpacked; a program of ours in Go or in Rust, whose lock file pins the stack
+and all that it needs; a crate with programs of its own, whose lock file does."""
 PLACEHOLDERS = frozenset(
     ("folder", "address", "port", "certificate", "key", "root", "url", "out", "control", "window", "qlog")
 )
-"""Words in braces of a template: the stack's own folder; the server's address and port; files of the certificate and its key;
-the folder that is served; what is asked for; the folder that gets it; the congestion control; bytes of the flow-control window
-of a connection and of its stream; the folder of qlog files."""
+"""Words in braces of a template: the stack's own folder; the server's address and port; files of the certificate and
+its key; the folder that is served; the URL asked for; the folder that gets it; the congestion control; bytes of the
+flow-control window of a connection and of its stream; the folder of qlog files."""
 TABLE = Path(__file__).with_name("stacks.toml")
 
 
@@ -62,7 +62,7 @@ class Stack:
         best: the one that its authors recommend or developed last.
         server: the command of its server.
         client: the command of its client; the file asked for appears in the folder `out` under its own name.
-        minutes: for which it was built on two cores, rounded up.
+        minutes: of processor time that its installation took, rounded up.
         mebibytes: that it takes once installed, rounded up.
         notes: what differs from its own defaults, and what it cannot.
     """
@@ -190,7 +190,7 @@ def client_command(
         address: the server's.
         port: likewise.
         path: the name of the file that is asked for, without folders.
-        certificate: the server's, PEM, for clients that check it.
+        certificate: the authority of the server's, PEM, for clients that check it.
         out: the folder that gets the file.
         control: its congestion control; None: the stack's default.
         window: bytes of its flow-control windows; None: the stack's own.
