@@ -25,7 +25,6 @@ ROOMS = (
     "measuring",
     "analysis",
     "engines",
-    "stacks",
     "matrix",
     "agents",
     "evaluation",
