@@ -63,6 +63,7 @@ def order(tmp_path: Path) -> running.Order:
     return running.Order(tmp_path / "out", tmp_path / "stacks")
 
 
+@pytest.mark.drawn
 def test_cells_are_measured_once_and_the_page_says_which_is_best_and_what_is_broken(order: running.Order) -> None:
     cells = [_cell(control) for control in ("slow", "fast", "broken")]
     made = [running.measure(cell, order) for cell in running.remaining(cells, order)]

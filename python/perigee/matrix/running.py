@@ -98,7 +98,7 @@ def kept(cell: Cell, order: Order) -> Record | None:
         found = json.loads(order.path(cell).read_bytes())
     except (OSError, ValueError):
         return None
-    is_same = isinstance(found, dict) and found.get("format") == FORMAT and found["inputs"] == inputs(cell)
+    is_same = isinstance(found, dict) and found.get("format") == FORMAT and found.get("inputs") == inputs(cell)
     return found if is_same and (found["fault"] or len(found["rounds"]) >= order.rounds) else None
 
 

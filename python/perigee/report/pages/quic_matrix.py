@@ -13,19 +13,19 @@ from matplotlib.figure import Figure
 
 from perigee.groups.looks import other
 from perigee.matrix.cells import TUNED
-from perigee.matrix.figures import LATE_US, WITHIN, Rank, Record, download_s, figures, ranked
+from perigee.matrix.figures import Rank, Record, download_s, figures, ranked
 from perigee.matrix.links import LINKS
-from perigee.matrix.parties import BESIDE, parties
-from perigee.matrix.running import WINDOW
-from perigee.numbers import counted, number, signed
+from perigee.matrix.parties import BESIDE
+from perigee.numbers import counted, number
 from perigee.report import html
 from perigee.report.csv_text import csv_text
 from perigee.report.legends import legend_above
+from perigee.report.markdown import markdown
 from perigee.report.model import Listing, Plot, Report, Section, Short, Table, Text
+from perigee.report.pages import quic_matrix_words as words
 from perigee.report.pages.parts import table
 from perigee.report.style import figure, plain_numbers, styled
 
-NAMES = {one.name: one.title for one in parties()}
 TITLES = {link.name: link.title for link in LINKS}
 APART = {one.name for one in BESIDE}
 HEAD = (
@@ -74,7 +74,7 @@ def report(records: Sequence[Record], done: int, of: int, command: str) -> Repor
     faults = [one for one in records if one["fault"]]
     several = [(link, [one for one in records if one["link"] == link.name]) for link in LINKS]
     sections = [
-        Section(link.name, link.title, [_table(link.name, f"A download of {_size(cells[0])}, all servers", cells)])
+        Section(link.name, link.title, [_table(link.name, f"A download of {words.size(cells[0])}, all servers", cells)])
         for link, cells in several
         if cells
     ]
@@ -87,81 +87,14 @@ def report(records: Sequence[Record], done: int, of: int, command: str) -> Repor
         question="Which QUIC stack, and which congestion control, to take over a geostationary satellite?",
         facts=[],
         short=Short(
-            answer=_answer(ranks),
-            caveats=_caveats(records, done, of),
-            lines=[*_near(ranks), *_beside(records), *_windows(records)],
+            answer=words.answer(ranks),
+            caveats=words.caveats(records, done, of),
+            lines=[*words.near(ranks), *words.beside(records), *words.windows(records)],
             blocks=[*_figure(records), *_short_table(ranked(records))],
         ),
         sections=sections,
         made=_made(records, command),
     )
-
-
-def _answer(ranks: Sequence[Rank]) -> str:
-    if not ranks:
-        return "Nothing was measured over a geostationary satellite yet."
-    best = ranks[0]
-    said = f"Over a geostationary satellite take {_who(best.clean)}: {_size(best.clean)} {_time(best.clean)}"
-    return f"{said}{f', and {_time(best.lossy)} with 1 % loss' if best.lossy else ''}."
-
-
-def _near(ranks: Sequence[Rank]) -> list[str]:
-    """Return which others are about as good, and which one is worst."""
-    if len(ranks) < 2:
-        return []
-    best, *rest = ranks
-    near = [rank for rank in rest if rank.total_s <= (1 + WITHIN) * best.total_s]
-    said = [f"About as good, within {WITHIN:.0%}: {'; '.join(_who(rank.clean) for rank in near)}."] if near else []
-    last = rest[-1]
-    if last not in near:
-        lossy = f", and {_time(last.lossy)} with 1 % loss" if last.lossy else ""
-        said.append(f"Slowest: {_who(last.clean)}: {_time(last.clean)}{lossy}.")
-    return said
-
-
-def _beside(records: Sequence[Record]) -> list[str]:
-    """Return what TCP and our own QUIC do over the same links, a sentence each."""
-    said = []
-    for one in BESIDE:
-        own = [rank for rank in ranked(records) if rank.clean["server"] == one.name]
-        clauses = [
-            f"{rank.clean['control']} {_time(rank.clean)}{f', {_time(rank.lossy)} with loss' if rank.lossy else ''}"
-            for rank in own
-        ]
-        said += [f"{one.title}: {'; '.join(clauses)}."] if clauses else []
-    return said
-
-
-def _windows(records: Sequence[Record]) -> list[str]:
-    """Return what a larger window of the client changes."""
-    plain = {one["cell"]: one for one in records if not one["is_tuned"]}
-    changed: dict[str, float] = {}
-    for one in records:
-        same = plain.get(one["cell"].removesuffix(TUNED))
-        times = download_s(one), download_s(same) if same else None
-        if one["is_tuned"] and times[0] and times[1]:
-            changed[_who(one)] = times[0] / times[1] - 1
-    if not changed:
-        return []
-    said = [f"{who} {signed(100 * share, 0)} %" for who, share in changed.items() if abs(share) > WITHIN]
-    found = "; ".join(said) or f"no stack's by more than {WITHIN:.0%}"
-    return [f"A window of {number(WINDOW / 1e6, 0)} MB at the client changes the time of: {found}."]
-
-
-def _caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
-    rounds = {len(one["rounds"]) for one in records if not one["fault"]}
-    late = sum(figures(one).is_late for one in records)
-    dates = sorted(one["date"][:10] for one in records)
-    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    said = [f"Measured {when}, with the versions below; another version may do otherwise."]
-    if rounds == {1}:
-        said.append("One download each: repeat the matrix into another folder, and compare both.")
-    if done < of:
-        said.append(f"Not whole: {of - done} of {counted(of, 'cell')} are missing.")
-    if late:
-        busy = f"{number(LATE_US / 1000, 0)} ms"
-        said.append(f"This machine was busy: in {counted(late, 'cell')} one packet in 100 left {busy} late or more.")
-    return said
 
 
 def _made(records: Sequence[Record], command: str) -> list[tuple[str, str]]:
@@ -170,7 +103,7 @@ def _made(records: Sequence[Record], command: str) -> list[tuple[str, str]]:
         for name, version in one["versions"].items():
             versions.setdefault(name, set()).add(version)
     own = {"perigee": "Perigee", "kernel": "Linux"}
-    said = [(own.get(name) or _title(name), ", ".join(sorted(several))) for name, several in versions.items()]
+    said = [(own.get(name) or words.title(name), ", ".join(sorted(several))) for name, several in versions.items()]
     return [("Command", command), ("Cores", ", ".join(sorted({str(one["cores"]) for one in records}))), *said]
 
 
@@ -190,14 +123,14 @@ def _short_table(ranks: Sequence[Rank]) -> list[Table]:
     own = [rank for rank in ranks if rank.clean["server"] == rank.clean["client"]]
     rows = [
         [
-            _title(rank.clean["server"]), rank.clean["control"], _cell_s(rank.clean), _cell_s(rank.lossy),
+            words.title(rank.clean["server"]), rank.clean["control"], _cell_s(rank.clean), _cell_s(rank.lossy),
             number(figures(rank.clean).handshake_ms, 0),
         ]
         for rank in own
     ]  # fmt: skip
     head = ["Stack, with its own client", "Control", "No loss (s)", "1 % loss (s)", "Handshake (ms)"]
-    note = "≥: cut; at its rate it would have taken so long."
-    caption = f"A download of {_size(own[0].clean)} over GEO" if own else "Over GEO"
+    note = "≥: cut; the time at the rate that it had."
+    caption = f"A download of {words.size(own[0].clean)} over GEO" if own else "Over GEO"
     return [table("geo-short", caption, head, rows, words=(1,), lead=2, notes=[note])]
 
 
@@ -210,8 +143,8 @@ def _table(name: str, caption: str, records: Sequence[Record]) -> Table:
         control = one["control"] + (TUNED if one["is_tuned"] else "")
         rows.append(
             [
-                _title(one["server"]), _title(one["client"]), control, _done(one), number(found.throughput_mbps, 2),
-                number(found.handshake_ms, 0), number(found.retransmitted_percent, 2), number(found.lost_percent, 2),
+                words.title(one["server"]), words.title(one["client"]), control, _done(one),
+                number(found.throughput_mbps, 2), number(found.handshake_ms, 0), number(found.retransmitted_percent, 2), number(found.lost_percent, 2),
             ]
         )  # fmt: skip
     return table(f"cells-{name}", caption, HEAD, rows, words=(1, 2), lead=3, data=_data(ordered))
@@ -251,7 +184,7 @@ def _figure(records: Sequence[Record]) -> list[Plot]:
         return []
     rows = [
         {
-            "stack": _title(each["server"]),
+            "stack": words.title(each["server"]),
             "control": each["control"],
             "link": each["link"],
             "download_s": download_s(each),
@@ -264,9 +197,9 @@ def _figure(records: Sequence[Record]) -> list[Plot]:
     return [
         Plot.of(
             "geo",
-            f"Time of a download of {_size(best)} over GEO, with each stack's own client; of one that was cut, at the "
-            "rate that it had.",
-            f"{_who(best)} is the fastest of {counted(len(own), 'stack and control')}",
+            f"Time of a download of {words.size(best)} over GEO, with each stack's own client; of one that was cut, at "
+            "the rate that it had.",
+            f"{words.who(best)} is the fastest of {counted(len(own), 'stack and control')}",
             partial(_draw, own),
             data=pl.DataFrame(rows),
         )
@@ -289,27 +222,10 @@ def _draw(ranks: Sequence[Rank], width_in: float) -> Figure:
     axes.set_xscale("log")
     plain_numbers(axes.xaxis)
     axes.set_xlabel("Time of the download (s)  ← better")
-    axes.set_yticks(range(len(ranks)), [f"{_title(one.clean['server'])}, {one.clean['control']}" for one in ranks])
+    axes.set_yticks(range(len(ranks)), [f"{words.title(one.clean['server'])}, {one.clean['control']}" for one in ranks])
     axes.set_ylim(len(ranks) - 0.5, -0.5)
     legend_above(drawing, axes)
     return drawing
-
-
-def _title(name: str) -> str:
-    return NAMES.get(name, name)
-
-
-def _who(record: Record) -> str:
-    server, client = _title(record["server"]), _title(record["client"])
-    return f"{server} with {record['control']}{'' if server == client else f', to the client of {client}'}"
-
-
-def _time(record: Record) -> str:
-    """Return in which time it came, or that it did not."""
-    found = figures(record)
-    if found.completion_s is not None:
-        return f"in {number(found.completion_s, 1)} s"
-    return f"not within {record['limit_s']:g} s"
 
 
 def _cell_s(record: Record | None) -> str:
@@ -317,22 +233,3 @@ def _cell_s(record: Record | None) -> str:
         return number(None)
     found = figures(record)
     return number(found.completion_s, 1) if found.completed else f"≥ {number(download_s(record), 0)}"
-
-
-def _size(record: Record) -> str:
-    return f"{number(record['size_bytes'] / 1e6, 0)} MB"
-
-
-def markdown(page: Report) -> str:
-    """Return the first screen and all tables of the page as Markdown."""
-    lines = [f"# {page.title}", "", page.question, "", f"**{page.short.answer}**", ""]
-    lines += [f"- {line}" for line in (*page.short.lines, *page.short.caveats)]
-    for section in page.all_sections():
-        tables = [block for block in section.blocks if isinstance(block, Table)]
-        texts = [block.text for block in section.blocks if isinstance(block, Text)]
-        if tables or texts:
-            lines += ["", f"## {section.title}", *(f"\n{text}" for text in texts)]
-        for block in tables:
-            rows = [block.head, ["---"] * len(block.head), *([cell.text for cell in row] for row in block.rows)]
-            lines += ["", *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)]
-    return "\n".join([*lines, "", "## Made", "", *(f"- {name}: {text}" for name, text in page.made), ""])
