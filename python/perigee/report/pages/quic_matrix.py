@@ -141,12 +141,10 @@ def _table(name: str, caption: str, records: Sequence[Record]) -> Table:
     for one in ordered:
         found = figures(one)
         control = one["control"] + (TUNED if one["is_tuned"] else "")
-        rows.append(
-            [
-                words.title(one["server"]), words.title(one["client"]), control, _done(one),
-                number(found.throughput_mbps, 2), number(found.handshake_ms, 0), number(found.retransmitted_percent, 2), number(found.lost_percent, 2),
-            ]
-        )  # fmt: skip
+        figures_of = (found.throughput_mbps, 2), (found.handshake_ms, 0)
+        shares = (found.retransmitted_percent, 2), (found.lost_percent, 2)
+        ends = [words.title(one["server"]), words.title(one["client"]), control, _done(one)]
+        rows.append([*ends, *(number(value, digits) for value, digits in (*figures_of, *shares))])
     return table(f"cells-{name}", caption, HEAD, rows, words=(1, 2), lead=3, data=_data(ordered))
 
 

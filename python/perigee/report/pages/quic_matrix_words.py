@@ -11,6 +11,7 @@ from perigee.matrix.parties import BESIDE, parties
 from perigee.matrix.running import WINDOW
 from perigee.numbers import counted, number, signed
 
+SHARE = f"{100 * WITHIN:.0f} %"
 NAMES = {one.name: one.title for one in parties()}
 
 
@@ -24,12 +25,15 @@ def answer(ranks: Sequence[Rank]) -> str:
 
 
 def near(ranks: Sequence[Rank]) -> list[str]:
-    """Return which others are about as good, and which one is worst."""
+    """Return which others are about as good, which one is faster without loss, and which one is the slowest."""
     if len(ranks) < 2:
         return []
     best, *rest = ranks
     alike = [rank for rank in rest if rank.total_s <= (1 + WITHIN) * best.total_s]
-    said = [f"About as good, within {WITHIN:.0%}: {'; '.join(who(rank.clean) for rank in alike)}."] if alike else []
+    said = [f"About as good, within {SHARE}: {'; '.join(who(rank.clean) for rank in alike)}."] if alike else []
+    first = min(ranks, key=lambda rank: download_s(rank.clean) or 0)
+    if first not in (best, *alike):
+        said.append(f"Fastest without loss alone: {who(first.clean)}, {in_time(first.clean)}.")
     last = rest[-1]
     if last not in alike:
         lossy = f", and {in_time(last.lossy)} with 1 % loss" if last.lossy else ""
@@ -62,7 +66,7 @@ def windows(records: Sequence[Record]) -> list[str]:
     if not changed:
         return []
     said = [f"{who} {signed(100 * share, 0)} %" for who, share in changed.items() if abs(share) > WITHIN]
-    found = "; ".join(said) or f"no stack's by more than {WITHIN:.0%}"
+    found = "; ".join(said) or f"no stack's by more than {SHARE}"
     return [f"A window of {number(WINDOW / 1e6, 0)} MB at the client changes the time of: {found}."]
 
 
@@ -70,6 +74,7 @@ def caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
     """Return what limits the answer, a line each."""
     rounds = {len(one["rounds"]) for one in records if not one["fault"]}
     late = sum(figures(one).is_late for one in records)
+    loaded = sum(any(each["load_before"] > one["cores"] for each in one["rounds"]) for one in records)
     dates = sorted(one["date"][:10] for one in records)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     said = [f"Measured {when}, with the versions below; another version may do otherwise."]
@@ -77,6 +82,10 @@ def caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
         said.append("One download each: repeat the matrix into another folder, and compare both.")
     if done < of:
         said.append(f"Not whole: {of - done} of {counted(of, 'cell')} are missing.")
+    if loaded:
+        said.append(
+            f"Other programs took time of this machine: its load was above its cores before {counted(loaded, 'cell')}."
+        )
     if late:
         busy = f"{number(LATE_US / 1000, 0)} ms"
         said.append(f"This machine was busy: in {counted(late, 'cell')} one packet in 100 left {busy} late or more.")
