@@ -41,7 +41,9 @@ class MatrixOptions:
     ] = None
     cell: Annotated[
         list[str] | None,
-        typer.Option(metavar="SERVER/CLIENT/LINK/CONTROL", help="Only this cell; may be given several times."),
+        typer.Option(
+            metavar="CELL", help="Only SERVER/CLIENT/LINK/CONTROL, as --list has them; may be given several times."
+        ),
     ] = None
     again: Annotated[bool, typer.Option("--again", help="Measure cells that have a result, too.")] = False
     rounds: Annotated[
