@@ -73,6 +73,14 @@ def _captured(port: int) -> Iterator[None]:
         capture.communicate()
 
 
+def _dropped_by_sockets() -> int:
+    """Return the datagrams of this network that found the buffer of their socket full."""
+    names, values = (
+        line.split() for line in Path("/proc/net/snmp").read_text("ascii").splitlines() if line[:4] == "Udp:"
+    )
+    return int(dict(zip(names, values, strict=True))["RcvbufErrors"])
+
+
 def main() -> None:
     """Download as the job of the working directory says, and write how that ended."""
     job = json.loads(Path("job.json").read_text("utf-8"))
@@ -85,7 +93,8 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 code = None
         took_s = time.monotonic() - begun
-    DONE.write_text(json.dumps({"exit_code": code, "took_s": took_s}), "utf-8")
+    done = {"exit_code": code, "took_s": took_s, "socket_drops": _dropped_by_sockets()}
+    DONE.write_text(json.dumps(done), "utf-8")
 
 
 if __name__ == "__main__":

@@ -132,6 +132,7 @@ def _download(job: Job) -> dict[str, Any]:
         **_seen(job, done["took_s"], is_whole=is_whole),
         "lost_percent": 100 * dropped / link.down.packets if link.down.packets else None,
         "retransmitted_percent": None,
+        "socket_drops": done["socket_drops"],
         "late_p99_us": max(link.down.lateness_p99_us, link.up.lateness_p99_us),
     }
 

@@ -84,8 +84,8 @@ class Link:
 
 
 LINKS = (
-    Link("geo", "GEO, 20/2 Mbit/s, 600 ms", "geo", GEO),
-    Link("geo-loss", "GEO, 20/2 Mbit/s, 600 ms, 1 % loss", "geo", GEO | {"link.loss": "1 %"}),
+    Link("geo", "GEO, 20/2 Mbit/s, 600 ms", "geo", GEO, limit_s=20.0),
+    Link("geo-loss", "GEO, 20/2 Mbit/s, 600 ms, 1 % loss", "geo", GEO | {"link.loss": "1 %"}, limit_s=20.0),
     Link(
         "leo-slots",
         "LEO, 114/30 Mbit/s, a change of slots after 2 s",

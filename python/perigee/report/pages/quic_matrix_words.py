@@ -86,6 +86,9 @@ def caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
         said.append(
             f"Other programs took time of this machine: its load was above its cores before {counted(loaded, 'cell')}."
         )
+    full = sum(any(each.get("socket_drops") for each in one["rounds"]) for one in records)
+    if full:
+        said.append(f"The client's socket was full in {counted(full, 'cell')}: it lost packets that had arrived.")
     if late:
         busy = f"{number(LATE_US / 1000, 0)} ms"
         said.append(f"This machine was busy: in {counted(late, 'cell')} one packet in 100 left {busy} late or more.")
