@@ -73,11 +73,14 @@ def list_all(into: Into = None) -> None:
     """
     there = installed(into or default_folder())
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("Name", "Version", "Source", "Licence", "Congestion controls", "HTTP/3", "Installed"):
+    for heading in ("Name", "Version", "Source", "Licence", "Congestion controls", "HTTP/3", "MiB", "Installed"):
         table.add_column(heading)
     for stack in stacks():
         controls = [stack.default, *(one for one in stack.controls if one != stack.default)]
         shown = ", ".join(f"{one}*" if one == stack.best else one for one in controls)
         words = (stack.name, stack.version, stack.source, stack.licence, shown)
-        table.add_row(*map(escape, words), "yes" if stack.http3 else "no", "yes" if stack.name in there else "")
+        marks = ("yes" if stack.http3 else "no", str(stack.mebibytes), "yes" if stack.name in there else "")
+        table.add_row(*map(escape, words), *marks)
     out_console.print(table)
+    for stack in stacks():
+        result(f"{stack.name}: {stack.notes}")

@@ -17,7 +17,7 @@ from perigee.stacks.table import Kind, Stack
 PROGRAMS = Path(__file__).with_name("programs")
 """Servers and clients of ours, for stacks that have none to measure with."""
 TOLD_LINES = 3
-"""As many last lines of a program that failed are told."""
+"""As many last lines of a program that failed are in the reason."""
 
 
 class CouldNotError(Exception):

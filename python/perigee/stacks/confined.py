@@ -19,7 +19,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a program may take.
+    """Limits of a program.
 
     Attributes:
         memory_bytes: of address space.
@@ -52,7 +52,7 @@ def confined(
         command: the program and its words.
         readable: files and folders.
         writable: folders.
-        bounds: what it may take.
+        bounds: its limits.
     """
     given = json.dumps(
         {

@@ -64,7 +64,7 @@ def install(
     """
     known = stacks() if known is None else known
     chosen = [find(name, known) for name in dict.fromkeys(names)] or list(known)
-    # What cargo and go get is relative to folders of their own.
+    # Both cargo and go take a relative path as of a folder of their own.
     folder = folder.absolute()
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

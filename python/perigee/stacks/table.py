@@ -62,7 +62,6 @@ class Stack:
         best: the one that its authors recommend or developed last.
         server: the command of its server.
         client: the command of its client; the file asked for appears in the folder `out` under its own name.
-        minutes: of processor time that its installation took, rounded up.
         mebibytes: that it takes once installed, rounded up.
         notes: what differs from its own defaults, and what it cannot.
     """
@@ -81,7 +80,6 @@ class Stack:
     best: str
     server: Command
     client: Command
-    minutes: int
     mebibytes: int
     notes: str
     packages: tuple[tuple[str, str, str], ...] = ()
@@ -90,11 +88,6 @@ class Stack:
     def place(self) -> str:
         """Name of its folder among installed stacks."""
         return f"{self.name}-{self.version}"
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """Both for each stack so far."""
-        return ("server", "client")
 
 
 @functools.cache

@@ -16,6 +16,7 @@ use tokio_quiche::metrics::DefaultMetrics;
 use tokio_quiche::quic::connect_with_config;
 use tokio_quiche::quiche::h3::{Header, NameValue as _};
 use tokio_quiche::settings::{CertificateKind, Hooks, QuicSettings, TlsCertificatePaths};
+use tokio_quiche::socket::Socket;
 use tokio_quiche::{ClientH3Driver, ConnectionParams, ServerH3Controller, ServerH3Driver};
 
 #[tokio::main]
@@ -58,11 +59,13 @@ async fn answer(mut controller: ServerH3Controller, options: Arc<Options>) {
 async fn send(mut request: IncomingH3Headers, options: &Options) -> Done {
     let path = request.headers.iter().find(|header| header.name() == b":path").ok_or("no path")?;
     let content = std::fs::read(options.served(path.value())?)?;
-    request.send.send(OutboundFrame::Headers(vec![Header::new(b":status", b"200")], None)).await?;
-    for chunk in content.chunks(CHUNK) {
-        request.send.send(OutboundFrame::Body(chunk.to_vec().into(), false)).await?;
+    let head = OutboundFrame::Headers(vec![Header::new(b":status", b"200")], None);
+    let chunks = content.chunks(CHUNK).map(|chunk| OutboundFrame::Body(chunk.to_vec().into(), false));
+    let last = OutboundFrame::Body(Vec::new().into(), true);
+    for frame in [head].into_iter().chain(chunks).chain([last]) {
+        request.send.send(frame).await.map_err(|error| error.to_string())?;
     }
-    Ok(request.send.send(OutboundFrame::Body(Vec::new().into(), true)).await?)
+    Ok(())
 }
 
 async fn fetch(options: &Options) -> Done {
@@ -71,11 +74,12 @@ async fn fetch(options: &Options) -> Done {
     socket.connect(address).await?;
     let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
     let parameters = ConnectionParams::new_client(settings(options)?, None, Hooks::default());
-    let _connection = connect_with_config(socket.try_into()?, Some("localhost"), &parameters, driver).await?;
+    let _connection = connect_with_config(Socket::try_from(socket)?, Some("localhost"), &parameters, driver).await?;
     let path = format!("/{name}");
     let headers = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", &path)];
     let headers = headers.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).to_vec();
-    controller.request_sender().send(NewClientRequest { request_id: 0, headers, body_writer: None })?;
+    let request = NewClientRequest { request_id: 0, headers, body_writer: None };
+    controller.request_sender().send(request).map_err(|error| error.to_string())?;
     while let Some(event) = controller.event_receiver_mut().recv().await {
         match event {
             ClientH3Event::Core(H3Event::IncomingHeaders(answer)) => {
