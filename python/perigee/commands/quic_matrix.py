@@ -170,9 +170,9 @@ def _compare(folder: Path, other: Path) -> None:
     if not found:
         raise InputError(f"{folder}, {other}: no cell is in both; give two runs of the same matrix")
     alike = sum(one.repeats for one in found)
-    result(f"{alike} of {counted(len(found), 'cell')} within {WITHIN:.0%}")
+    result(f"{alike} of {counted(len(found), 'cell')} within {number(100 * WITHIN, 0)} %")
     for one in found:
         if not one.repeats:
             rates = f"{number(one.ours, 2)} and {number(one.theirs, 2)} Mbit/s"
-            share = "a fault in one" if one.share is None else f"{one.share:.0%} apart"
+            share = "a fault in one" if one.share is None else f"{number(100 * one.share, 0)} % apart"
             result(f"chaotic: {one.cell}: {rates}, {share}")
