@@ -19,11 +19,13 @@ PACKAGE = ROOT / "python" / "perigee"
 ROOMS = (
     "",
     "cc",
+    "stacks",
     "store",
     "statistics",
     "measuring",
     "analysis",
     "engines",
+    "matrix",
     "agents",
     "keeper",
     "evaluation",
