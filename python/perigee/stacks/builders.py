@@ -55,20 +55,21 @@ class Site:
         Raises:
             CouldNotError: it is missing or fails.
         """
+        if shutil.which(words[0]) is None:
+            raise CouldNotError(f"it needs `{words[0]}`, which is not installed")
         said: list[str] = []
-        try:
-            process = subprocess.Popen(  # noqa: S603 - words of this module, no shell
-                words,
-                cwd=where or self.work,
-                env={**os.environ, **(more or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-        except FileNotFoundError as error:
-            raise CouldNotError(f"it needs `{words[0]}`, which is not installed") from error
+        # It ends with this process, also where that is killed.
+        tied = ["setpriv", "--pdeathsig=TERM", "--"] if shutil.which("setpriv") else []
+        process = subprocess.Popen(  # noqa: S603 - words of this module, no shell
+            [*tied, *words],
+            cwd=where or self.work,
+            env={**os.environ, **(more or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         with process:
             for line in process.stdout or ():
                 if line.strip():
