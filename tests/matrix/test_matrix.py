@@ -38,7 +38,7 @@ def _stack() -> Stack:
         name="fake", title="Fake", version="1", source="", licence="MIT", kind="go", checksum="",
         programs=("fake.py",), http3=False, controls=("fast", "slow", "broken"), default="fast", best="slow",
         server=Command((*words, "serve", "{address}", "{port}", "{root}", "{control}")),
-        client=Command((*words, "fetch", "{url}", "{out}")), minutes=1, mebibytes=1, notes="",
+        client=Command((*words, "fetch", "{url}", "{out}")), mebibytes=1, notes="",
     )  # fmt: skip
 
 

@@ -176,8 +176,8 @@ def test_a_newer_package_upgrades_the_service_that_runs_and_installs_where_that_
             (stubs / name).write_text(f"#!/bin/sh\n{script}\n")
             (stubs / name).chmod(0o755)
         environment = {"PATH": f"{stubs}:{os.environ['PATH']}"}
-        script = [tmp_path / "control/postinst", *arguments]
-        done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+        postinst = [str(tmp_path / "control/postinst"), *arguments]
+        done = subprocess.run(postinst, env=environment, capture_output=True, text=True, check=True)
         return called.read_text(), done.stderr
 
     assert installed("configure", "0.1", runs=True) == ("upgrade /etc/perigee/pep.toml\n", "")
