@@ -2,11 +2,11 @@
 //!
 //! Between subscribers it is weighted max-min fairness (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2) with a floor and
 //! a ceiling: unused shares are handed on. Within a subscriber those connections are first that have sent little of late, as short
-//! transfers and interactive ones have; the others share equally.
+//! transfers and interactive ones have; the others share equally what is left, an eighth at least.
 //!
 //! A subscriber that uses less than its share saves what it leaves, up to [`Policy::savings`], and spends it for its short transfers before
 //! others get more than their floors: a page then loads as on an idle link, and over time no one gets more than a fair share and these
-//! savings.
+//! savings. An eighth is left to others meanwhile.
 //!
 //! Rates in bit/s, sizes in bytes, everything in integers: the same division whatever the order of subscribers and connections.
 
@@ -200,7 +200,7 @@ impl Allocator {
     fn spend(&mut self, rate: Rate, interval: Time, subscribers: &[Subscriber]) {
         let floors: u128 = self.claims.iter().map(|claim| u128::from(claim.floor)).sum();
         let left = u128::from(rate.as_bps()).saturating_sub(floors) as u64;
-        let first = left / FIRST.1 * FIRST.0;
+        let first = first_of(left);
         let wish = |claim: &Claim, demand: &Demand, subscriber: &Subscriber| {
             let most = demand.short.min(claim.cap).min(rate_of(subscriber.saved, interval));
             Claim { floor: 0, cap: most.saturating_sub(claim.floor), ..*claim }
@@ -251,7 +251,10 @@ impl Allocator {
             self.claims.clear();
             let demands = group.iter().map(|at| connections[*at as usize].demand.as_bps());
             self.claims.extend(demands.map(|cap| Claim { weight: 1, floor: 0, cap }));
-            let fill = Fill::of(left, &self.claims, &mut self.bends);
+            let is_short = policy.is_short(connections[group[0] as usize].spent);
+            let demand = self.demands[subscriber as usize];
+            let others = if is_short { (left - first_of(left)).min(demand.all - demand.short) } else { 0 };
+            let fill = Fill::of(left - others, &self.claims, &mut self.bends);
             for (at, claim) in group.iter().zip(&self.claims) {
                 let share = fill.share(claim);
                 self.rates[*at as usize] = Rate::from_bps(share);
@@ -267,5 +270,10 @@ fn rate_of(bytes: Bytes, interval: Time) -> u64 {
     u64::try_from(bit_ns / u128::from(interval.as_nanos().max(1))).unwrap_or(u64::MAX)
 }
 
-/// Share of a link beyond floors that savings may take, numerator and denominator: some is left, so that nobody else stands still.
+/// Part of a rate that those who go first may take.
+fn first_of(rate: u64) -> u64 {
+    rate / FIRST.1 * FIRST.0
+}
+
+/// That part, numerator and denominator: some is left, so that nobody else stands still.
 const FIRST: (u64, u64) = (7, 8);

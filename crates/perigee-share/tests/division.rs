@@ -127,4 +127,8 @@ fn short_connections_of_a_subscriber_go_first_and_what_they_leave_is_shared_equa
     let mut allocator = Allocator::new(POLICY);
     let rates = bps(allocator.allocate(Rate::from_bps(20_000_000), INTERVAL, &mut one, &connections));
     assert_eq!(rates, [1_000_000, 1_000_000, 1_000_000, 3_000_000]);
+    // An eighth is left to the others.
+    let connections = [of(50_000, 9_000_000), of(0, 9_000_000), of(10_000, 100_000)];
+    let rates = bps(allocator.allocate(Rate::from_bps(20_000_000), INTERVAL, &mut one, &connections));
+    assert_eq!(rates, [650_000, 5_250_000, 100_000]);
 }
