@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 
+use super::link::{DayTime, Url, Words};
 use super::network::Network;
 use super::Ports;
 
@@ -19,6 +20,11 @@ pub(super) const CODE_POINTS: Kind =
     Kind::Special(&Special { check: code_points, ..Special::of::<u16>("numbers, 0 to 63") });
 pub(super) const CONGESTION_CONTROLS: Kind =
     Kind::Special(&Special { check: congestion_controls, ..Special::of::<String>("name, or several") });
+
+pub(super) const INTERFACE: Kind = Kind::Special(&Special { check: interface, ..Special::of::<String>("name") });
+pub(super) const COMMAND: Kind = Kind::Special(&Special::of::<Words>("a program and its words"));
+pub(super) const URL: Kind = Kind::Special(&Special::of::<Url>("plain HTTP address"));
+pub(super) const DAY_TIME: Kind = Kind::Special(&Special::of::<DayTime>("time of the day"));
 
 /// An address with a port above zero.
 pub(super) struct Address(pub(super) SocketAddr);
@@ -76,10 +82,18 @@ fn code_points(node: &Node, what: &str) -> Result<(), StrictError> {
     }
 }
 
-/// Names of interfaces become part of firewall rules.
 fn interfaces(node: &Node, what: &str) -> Result<(), StrictError> {
+    named_as_interfaces(node, &Vec::read(node, what)?)
+}
+
+fn interface(node: &Node, what: &str) -> Result<(), StrictError> {
+    named_as_interfaces(node, &[String::read(node, what)?])
+}
+
+/// Names of interfaces become part of firewall rules.
+fn named_as_interfaces(node: &Node, names: &[String]) -> Result<(), StrictError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-    known_to_the_kernel(node, &Vec::read(node, what)?, is_allowed, "an interface", "use names that `ip link` shows")
+    known_to_the_kernel(node, names, is_allowed, "an interface", "use names that `ip link` shows")
 }
 
 fn congestion_controls(node: &Node, what: &str) -> Result<(), StrictError> {

@@ -37,6 +37,7 @@ use crate::host::notify::Manager;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::link::{self, Division, Report};
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
@@ -109,6 +110,9 @@ struct Service {
     shared: Arc<Shared>,
     workers: Vec<Thread<Configuration>>,
     tunnel: Option<Thread<TunnelOrder>>,
+    /// Divides the satellite link. It ends before the workers, which go on without it.
+    division: Option<Division>,
+    report: Arc<Report>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
@@ -144,6 +148,8 @@ impl Service {
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
         }
+        let report = Arc::new(Report::default());
+        let division = Division::start(&shared, &config, &report).map_err(ServiceError::system("link"))?;
         let listeners = Listener::open_all(&addresses(&config), config.workers)?.into_iter();
         let workers = listeners.map(|own| Worker::start(&shared, &config, own)).collect::<Result<Vec<_>, _>>()?;
         let (config, hold) = hold::start_if_needed(&shared, config)?;
@@ -156,6 +162,8 @@ impl Service {
             shared,
             workers,
             tunnel,
+            division,
+            report,
             hold,
             interception,
             kept,
@@ -182,7 +190,11 @@ impl Service {
             let now = monotonic();
             let state = if self.deadline.is_some() { "draining" } else { "running" };
             let stats = &self.shared.stats;
-            answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
+            answers.serve(
+                now,
+                || stats.status(now - self.began, state) + &self.report.status(),
+                || stats.prometheus() + &self.report.prometheus(),
+            );
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
@@ -308,6 +320,7 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        link::check(&read).map_err(ServiceError::system("reload"))?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
@@ -325,6 +338,13 @@ impl Service {
         self.shared.allow(connections(&config));
         if let Some((tunnel, known)) = self.tunnel.as_ref().zip(known) {
             tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone(), known)));
+        }
+        match &self.division {
+            Some(division) => division.configure(config.clone()),
+            None => {
+                self.division =
+                    Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
+            }
         }
         let (done, answers) = channel();
         let configure = |thread: &Thread<Configuration>, added| {
