@@ -178,7 +178,8 @@ impl Flow {
     /// Takes the limits away.
     pub(super) fn release(&mut self) -> io::Result<()> {
         let [rate, window] = std::mem::take(&mut self.state.limits);
-        let own = self.tap.crossing.unsent.unwrap_or(u64::from(u32::MAX >> 1));
+        // Zero is the host's.
+        let own = self.tap.crossing.unsent.unwrap_or(0);
         self.with_socket(|socket| {
             if rate.is_some() {
                 limit_rate(socket, u64::MAX)?;

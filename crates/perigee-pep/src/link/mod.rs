@@ -63,6 +63,11 @@ impl Division {
         Ok(Some(Self { to_link, thread: Some(thread) }))
     }
 
+    /// Whether its thread has ended by itself.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// Changes to another configuration.
     pub(crate) fn configure(&self, config: Arc<Config>) {
         // It fails if the thread has ended.

@@ -110,7 +110,7 @@ struct Service {
     shared: Arc<Shared>,
     workers: Vec<Thread<Configuration>>,
     tunnel: Option<Thread<TunnelOrder>>,
-    /// Divides the satellite link. It ends before the workers, which go on without it.
+    /// Divides the satellite link. It ends after the workers, whose connections it limits until then.
     division: Option<Division>,
     report: Arc<Report>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
@@ -203,6 +203,10 @@ impl Service {
             self.follow_tracking();
             self.pass_by();
             self.look_at_memory();
+            if self.division.as_ref().is_some_and(Division::has_failed) {
+                // What it has limited would stay so.
+                return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
+            }
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
