@@ -94,8 +94,8 @@ struct Demand {
 }
 
 impl Policy {
-    /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than twice
-    /// [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again.
+    /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than
+    /// twice [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again.
     ///
     /// ```
     /// use perigee_share::Policy;

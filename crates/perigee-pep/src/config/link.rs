@@ -40,7 +40,7 @@ pub struct SatelliteLink {
 pub enum RateSource {
     /// They do not change.
     Fixed(Rates),
-    /// By the time of day, seconds since midnight, in order; UTC.
+    /// Slots of the day, seconds since midnight, in order; UTC.
     Daily(Vec<(u64, Rates)>),
     /// A file with lines `SECONDS, SEND, RECEIVE`, read at the start and with each reload.
     Slots(PathBuf),
@@ -66,9 +66,9 @@ pub struct Asking {
 /// Rates of a link; a direction without one is not shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Of what this host sends onto the link.
+    /// The rate of what this host sends onto the link.
     pub send: Option<Rate>,
-    /// Of what it receives.
+    /// The rate of what it receives.
     pub receive: Option<Rate>,
 }
 

@@ -36,7 +36,7 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) all: u64,
-    /// Of all, what is not the data of the service's own.
+    /// The part of it that is not the data of the service's own.
     pub(super) others: u64,
 }
 
