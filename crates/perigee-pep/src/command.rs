@@ -9,6 +9,7 @@ use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::intercept::script;
 use crate::host::survey::survey;
+use crate::link;
 use crate::service::answers::ask;
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
 use crate::service::{read, run, take_over};
@@ -44,13 +45,15 @@ pub fn main(arguments: &[OsString]) -> u8 {
         }
         2 if is(0, "check") => read(words[1]).and_then(|config| {
             tunnel::check(&config)?;
+            link::check(&config).map_err(|error| ServiceError::Input(error.to_string()))?;
             let count = config.rules.len() - 1;
             println!(
-                "{}: {} forwarded, {}{}, {count} {}",
+                "{}: {} forwarded, {}{}{}, {count} {}",
                 words[1].display(),
                 counted(config.forwards.len(), "address", "addresses"),
                 if config.transparent.is_some() { "interception" } else { "no interception" },
                 if config.tunnel.is_some() { ", a tunnel" } else { "" },
+                if config.link.is_some() { ", a shared link" } else { "" },
                 if count == 1 { "rule" } else { "rules" },
             );
             Ok(())

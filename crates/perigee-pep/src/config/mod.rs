@@ -2,6 +2,8 @@
 
 mod keys;
 mod kinds;
+mod link;
+mod link_reader;
 pub(crate) mod network;
 mod reader;
 mod tunnel;
@@ -15,6 +17,7 @@ use perigee_units::{Bytes, Rate, Time};
 pub use self::network::Network;
 use self::network::{is_local_form, never};
 pub use keys::reference;
+pub use link::{Asking, Portion, RateSource, Rates, SatelliteLink, SubscriberClass};
 pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
@@ -44,6 +47,8 @@ pub struct Config {
     pub forwards: Vec<Forward>,
     /// The connection to the box at the other end of the satellite link.
     pub tunnel: Option<Tunnel>,
+    /// The satellite link whose queue the service owns.
+    pub link: Option<Arc<SatelliteLink>>,
     /// Settings by connection: the first that matches; the last matches all.
     pub rules: Vec<Arc<Rule>>,
 }

@@ -3,6 +3,7 @@
 pub(crate) mod channel;
 pub(crate) mod clock;
 pub(crate) mod confinement;
+pub(crate) mod counters;
 pub(crate) mod intercept;
 pub(crate) mod notify;
 pub(crate) mod survey;

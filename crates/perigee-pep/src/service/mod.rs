@@ -40,6 +40,7 @@ use crate::host::notify::Manager;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::link::{self, Division, Report};
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
@@ -142,6 +143,9 @@ struct Service {
     listeners: Vec<Listener>,
     workers: Vec<Thread<Order>>,
     tunnel: Option<Thread<TunnelOrder>>,
+    /// Divides the satellite link. It ends after the workers, whose connections it limits until then.
+    division: Option<Division>,
+    report: Arc<Report>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
@@ -178,6 +182,8 @@ impl Service {
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
         }
+        let report = Arc::new(Report::default());
+        let division = Division::start(&shared, &config, &report).map_err(ServiceError::system("link"))?;
         let of_workers = Listener::open_all(&addresses(&config), config.workers, inherited.listeners())?;
         let listeners = of_workers.iter().flatten().cloned().collect();
         let waited = inherited.begin()?;
@@ -199,6 +205,8 @@ impl Service {
             listeners,
             workers,
             tunnel,
+            division,
+            report,
             hold,
             interception,
             kept,
@@ -226,7 +234,11 @@ impl Service {
             let now = monotonic();
             let state = if self.deadline.is_some() { "draining" } else { "running" };
             let stats = &self.shared.stats;
-            answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
+            answers.serve(
+                now,
+                || stats.status(now - self.began, state) + &self.report.status(),
+                || stats.prometheus() + &self.report.prometheus(),
+            );
             if let Some(channel) = answers.successor() {
                 self.answer(channel, &mut answers);
             }
@@ -243,6 +255,10 @@ impl Service {
             self.follow_tracking();
             self.pass_by();
             self.look_at_memory();
+            if self.division.as_ref().is_some_and(Division::has_failed) {
+                // Its limits would stay.
+                return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
+            }
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
@@ -372,6 +388,7 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        link::check(&read).map_err(ServiceError::system("reload"))?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
@@ -389,6 +406,13 @@ impl Service {
         self.shared.allow(connections(&config));
         if let Some((tunnel, known)) = self.tunnel.as_ref().zip(known) {
             tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone(), known)));
+        }
+        match &self.division {
+            Some(division) => division.configure(config.clone()),
+            None => {
+                self.division =
+                    Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
+            }
         }
         let (done, answers) = channel();
         self.listeners.retain(|listener| listener.is_of(&config));

@@ -97,7 +97,8 @@ impl Worker {
     }
 
     /// Adds a connection.
-    fn add(&mut self, connection: SplitConnection) {
+    fn add(&mut self, mut connection: SplitConnection) {
+        connection.tap = self.shared.tap(&self.config, &connection.account, connection.sockets.watched());
         self.shared.watch(|| Carried::new(connection.account.ends, connection.sockets.watched()));
         let key = self.event_loop.insert(connection);
         self.begin(key);

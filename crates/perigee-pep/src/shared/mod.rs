@@ -6,11 +6,14 @@ pub(crate) mod handover;
 pub(crate) mod log;
 pub(crate) mod permit;
 pub(crate) mod stats;
+pub(crate) mod tap;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use perigee_units::Time;
 
@@ -20,8 +23,10 @@ use self::handover::{Accepted, Dialled, Left, TunnelOrder};
 use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
 use self::stats::Stats;
-use crate::config::Rule;
+use self::tap::{Crossing, ForLink, Tap};
+use crate::config::{Config, Rule};
 use crate::event_loop::{Command, Orders};
+use crate::relay::Side;
 
 /// Counters, log, and the connections of each client.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Shared {
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
     tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
+    /// Messages to the thread that divides the link, if there is one.
+    link: OnceLock<Sender<ForLink>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
     /// Clients that wait for their server, while no thread has them.
@@ -50,6 +57,7 @@ impl Shared {
             most: AtomicUsize::new(connections),
             watched: None,
             tunnel: OnceLock::new(),
+            link: OnceLock::new(),
             dialled: Mutex::default(),
             left: Mutex::default(),
         }
@@ -87,6 +95,21 @@ impl Shared {
     pub(crate) fn connect_tunnel(&self, orders: Arc<Orders<TunnelOrder>>) {
         // There is one tunnel, which the service starts once.
         let _ = self.tunnel.set(orders);
+    }
+
+    pub(crate) fn connect_link(&self, messages: Sender<ForLink>) {
+        // There is one thread at most.
+        let _ = self.link.set(messages);
+    }
+
+    /// The link's view of a connection; `None` if it crosses no link that is divided.
+    pub(crate) fn tap(&self, config: &Config, account: &Account, sockets: Weak<[OwnedFd; 2]>) -> Option<Arc<Tap>> {
+        let (link, messages) = config.link.as_ref().zip(self.link.get())?;
+        let legs = [(Side::Client, &account.rule.client), (Side::Server, &account.rule.server)];
+        let (side, leg) = legs.into_iter().find(|(_, leg)| leg.name == link.leg)?;
+        let headers = if account.ends[side as usize].ip().to_canonical().is_ipv6() { 60 } else { 40 };
+        let crossing = Crossing { leg: side, client: account.ends[0].ip(), headers, unsent: leg.unsent };
+        Some(Arc::new(Tap::new(sockets, crossing, messages.clone())))
     }
 
     /// Hands a client over to the tunnel. Configurations with rules for a missing tunnel are refused.

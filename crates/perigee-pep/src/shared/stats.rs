@@ -236,7 +236,7 @@ impl Stats {
 }
 
 /// Writes a metric: labels and value of each row.
-fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
+pub(crate) fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
     let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
     for (labels, value) in rows {
         let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");

@@ -6,6 +6,7 @@ mod confinement;
 mod doctor;
 mod guide;
 mod hold;
+mod link;
 mod operation;
 mod outages;
 mod rulesets;
