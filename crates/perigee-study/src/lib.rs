@@ -16,6 +16,7 @@ mod idle;
 mod keys;
 mod kinds;
 mod limits;
+mod link_queue;
 mod link_reading;
 mod links;
 mod live;
@@ -43,6 +44,7 @@ mod values;
 
 pub use hosts::system_settings;
 pub use idle::without_effect;
+pub use link_queue::LinkQueue;
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;
 pub use links::process::Load;

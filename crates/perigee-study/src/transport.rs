@@ -5,6 +5,8 @@ use perigee_results::Name;
 use perigee_settings::Config;
 use perigee_units::{encode_enum, encode_struct, Bytes, Time};
 
+use crate::link_queue::LinkQueue;
+
 /// The two ends of a TCP connection.
 #[derive(Clone, Debug)]
 pub struct Tcp {
@@ -124,6 +126,8 @@ pub struct ProxySpec {
     pub buffer: Bytes,
     /// Maximum of such payload of all its connections.
     pub memory: Bytes,
+    /// The links whose queues it owns.
+    pub queues: Vec<LinkQueue>,
 }
 
 /// The handshake that a proxy completes first.
@@ -154,7 +158,7 @@ impl Tcp {
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
 encode_struct!(LegEnd { cc, cc_params, config });
-encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
+encode_struct!(ProxySpec { name, node, handshake, buffer, memory, queues });
 encode_enum!(Handshake { Accept, Connect });
 encode_enum!(Opener { Receiver, Sender });
 encode_struct!(Quic {

@@ -18,6 +18,7 @@ impl Sender {
         let sk = &mut self.sk.inet_conn.sk;
         if sk.sk_pacing_status == pacing::NONE {
             sk.sk_pacing_status = pacing::NEEDED;
+            self.pacing.blocked = false;
         }
         sk.sk_max_pacing_rate = bytes_per_s;
         sk.sk_pacing_rate = sk.sk_pacing_rate.min(bytes_per_s);
