@@ -28,7 +28,7 @@ pub(crate) struct Relay {
     has_failed: bool,
     /// The data, and the reverse direction.
     pipes: [Pipe; 2],
-    /// What its ends have sent in these directions.
+    /// Counters of its ends in these directions, where it owns a queue.
     accounts: [Account; 2],
 }
 

@@ -1,8 +1,8 @@
 //! A proxy that owns the queue of a link: it divides the link's rate between its connections, each of which then paces what it sends there.
 //!
-//! [`perigee_share`] decides, as in the service. Every [`INTERVAL`] each connection tells what it could send, and gets the bound of its pacing
-//! rate. So what is too much waits in the proxy's buffers, where the window of the leg before closes, and not in the queue of the link.
-//! A subscriber is the host that opens connections. What else the link is offered, such as datagrams and ACKs, leaves its share of the rate.
+//! [`perigee_share`] decides, as in the service. Every [`INTERVAL`] each connection tells what it could send, and gets the bound of its
+//! pacing rate. So what is too much waits in the proxy's buffers, where the window of the leg before closes, and not in the queue of the
+//! link. A subscriber is the host that opens connections. All else that the link is offered, such as datagrams and ACKs, leaves its share.
 
 use perigee_share::{Allocator, Connection, Subscriber};
 use perigee_study::{FlowSpec, LinkQueue, Opener, Scenario};
