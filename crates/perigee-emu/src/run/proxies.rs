@@ -268,6 +268,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         }),
         forwards: Vec::new(),
         tunnel: None,
+        link: None,
         rules,
     })
 }
