@@ -98,20 +98,14 @@ pub(crate) fn read(table: &Reader<'_>, link: u32) -> Result<Option<LinkQueue>, S
 pub(crate) fn in_words(queue: &LinkQueue, scenario: &Scenario) -> String {
     let LinkQueue { link, share, bypass, told, policy: Policy { short, memory, savings }, floor, ceiling } = queue;
     let name = &scenario.links[*link as usize].name;
-    let mut words = format!(
-        "{name}, up to {share} of its rate, of which others leave {bypass} at least; up to {short} in {memory} are \
+    let always = format!(
+        "{name}, up to {share} of its rate, of which others have {bypass} at the most; up to {short} in {memory} are \
          short, and {savings} are saved"
     );
-    if *told > Time::ZERO {
-        words += &format!("; told {told} after a change");
-    }
-    if *floor > Rate::ZERO {
-        words += &format!("; {floor} for each subscriber first");
-    }
-    if *ceiling < Rate::UNLIMITED {
-        words += &format!("; no more than {ceiling} for any");
-    }
-    words
+    let told = (*told > Time::ZERO).then(|| format!("; told {told} after a change"));
+    let floor = (*floor > Rate::ZERO).then(|| format!("; {floor} for each subscriber first"));
+    let ceiling = (*ceiling < Rate::UNLIMITED).then(|| format!("; no more than {ceiling} for any"));
+    [Some(always), told, floor, ceiling].into_iter().flatten().collect()
 }
 
 impl Encode for LinkQueue {

@@ -196,7 +196,7 @@ fn proxy<'a>(
         let (cc, cc_params) = congestion_control(&side, outside)?;
         sides.push((number, LegEnd { cc, cc_params, config }));
     }
-    Ok(Proxy { enabled, table, spec, sides })
+    Ok(Proxy { table, spec, enabled, sides })
 }
 
 impl Proxy<'_> {
