@@ -44,7 +44,6 @@ mod values;
 
 pub use hosts::system_settings;
 pub use idle::without_effect;
-pub use link_queue::LinkQueue;
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;
 pub use links::process::Load;
@@ -59,4 +58,4 @@ pub use room::{Part, Room};
 pub use run::{FlowSpec, LinkAt, QuicLoad, Run, RunLink, Scenario, Traffic};
 pub use setup::setup_json;
 pub use study::{plan_json, Layout, Study, StudyError};
-pub use transport::{Handshake, Leg, LegEnd, Opener, ProxySpec, Quic, QuicHandshake, StreamWindow, Tcp};
+pub use transport::{Handshake, Leg, LegEnd, LinkQueue, Opener, ProxySpec, Quic, QuicHandshake, StreamWindow, Tcp};

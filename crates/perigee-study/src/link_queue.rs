@@ -1,31 +1,11 @@
 //! `[proxies.sides.LINK.link]`: a link whose queue a proxy owns.
 
-use std::fmt;
-
 use perigee_share::Policy;
 use perigee_text::{key, Kind, Reader, Section, StrictError, LARGEST};
-use perigee_units::{Bytes, Encode, Rate, Ratio, Time};
+use perigee_units::{Bytes, Rate, Ratio, Time};
 
 use crate::run::Scenario;
-
-/// A link whose queue a proxy owns, in the direction away from it: what it sends there stays below the link's rate.
-#[derive(Clone, Debug)]
-pub struct LinkQueue {
-    /// Number of the directed link.
-    pub link: u32,
-    /// Share of the link's rate that is used.
-    pub share: Ratio,
-    /// Largest share of it that is left to what bypasses the proxy.
-    pub bypass: Ratio,
-    /// How long after a change the proxy is told the link's rate.
-    pub told: Time,
-    /// Transfers that are short, and how much a subscriber saves for them.
-    pub policy: Policy,
-    /// Rate that a subscriber gets, if it has so much to send, before others get more than that.
-    pub floor: Rate,
-    /// Rate that a subscriber never exceeds.
-    pub ceiling: Rate,
-}
+use crate::transport::LinkQueue;
 
 /// `[proxies.sides.LINK.link]`.
 pub(crate) static LINK_QUEUE: Section = Section {
@@ -106,11 +86,4 @@ pub(crate) fn in_words(queue: &LinkQueue, scenario: &Scenario) -> String {
     let floor = (*floor > Rate::ZERO).then(|| format!("; {floor} for each subscriber first"));
     let ceiling = (*ceiling < Rate::UNLIMITED).then(|| format!("; no more than {ceiling} for any"));
     [Some(always), told, floor, ceiling].into_iter().flatten().collect()
-}
-
-impl Encode for LinkQueue {
-    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Self { link, share, bypass, told, policy: Policy { short, memory, savings }, floor, ceiling } = self;
-        ((((link, share), (bypass, told)), ((short, memory), (savings, floor))), ceiling).encode(out)
-    }
 }

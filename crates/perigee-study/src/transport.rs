@@ -1,11 +1,12 @@
 //! Connections of flows over TCP and QUIC, the proxies that split them, and the end that opens a connection.
 
+use std::fmt;
+
 use perigee_cc::Selected;
 use perigee_results::Name;
 use perigee_settings::Config;
-use perigee_units::{encode_enum, encode_struct, Bytes, Time};
-
-use crate::link_queue::LinkQueue;
+use perigee_share::Policy;
+use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Rate, Ratio, Time};
 
 /// The two ends of a TCP connection.
 #[derive(Clone, Debug)]
@@ -130,6 +131,25 @@ pub struct ProxySpec {
     pub queues: Vec<LinkQueue>,
 }
 
+/// A link whose queue a proxy owns, in the direction away from it: what it sends there stays below the link's rate.
+#[derive(Clone, Debug)]
+pub struct LinkQueue {
+    /// Number of the directed link.
+    pub link: u32,
+    /// Share of the link's rate that is used.
+    pub share: Ratio,
+    /// Largest share of it that is left to what bypasses the proxy.
+    pub bypass: Ratio,
+    /// How long after a change the proxy is told the link's rate.
+    pub told: Time,
+    /// Transfers that are short, and how much a subscriber saves for them.
+    pub policy: Policy,
+    /// Rate that a subscriber gets, if it has so much to send, before others get more than that.
+    pub floor: Rate,
+    /// Rate that a subscriber never exceeds.
+    pub ceiling: Rate,
+}
+
 /// The handshake that a proxy completes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
@@ -152,6 +172,13 @@ impl Tcp {
     /// The congestion controls of its ends, and of the ends of its legs.
     pub fn congestion_controls(&self) -> impl Iterator<Item = &Selected> {
         [&self.cc].into_iter().chain(self.legs.iter().flat_map(|leg| [&leg.sender.cc, &leg.receiver.cc]))
+    }
+}
+
+impl Encode for LinkQueue {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { link, share, bypass, told, policy: Policy { short, memory, savings }, floor, ceiling } = self;
+        ((((link, share), (bypass, told)), ((short, memory), (savings, floor))), ceiling).encode(out)
     }
 }
 
