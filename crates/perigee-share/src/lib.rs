@@ -94,9 +94,9 @@ struct Demand {
 }
 
 impl Policy {
-    /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than twice
-    /// [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again. One that ceases to be short counts as having
-    /// spent the most.
+    /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than
+    /// twice [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again. One that ceases to be short counts as
+    /// having spent the most.
     ///
     /// ```
     /// use perigee_share::Policy;

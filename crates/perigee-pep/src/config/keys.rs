@@ -10,7 +10,6 @@ use super::kinds::{
     ADDRESS, CODE_POINTS, COMMAND, CONGESTION_CONTROLS, DAY_TIME, INTERFACE, INTERFACES, LEG_NAME, NETWORKS, PATH,
     PORTS, SOME_NETWORKS, URL,
 };
-use super::link::LARGEST;
 
 /// A page of the reference with its tables of keys brought up to date; see [`page_markdown`].
 pub fn reference(page: &str) -> Option<String> {
@@ -408,6 +407,8 @@ pub(super) static SECTIONS: [&Section; 13] = [
 /// How long an end may be silent.
 const GRACE: Kind = Kind::Time { min: Time::from_secs(1), max: DAY };
 const DAY: Time = Time::from_secs(86_400);
+/// Largest of sizes that a subscriber may have for itself.
+const LARGEST: Bytes = Bytes::new(1 << 40);
 /// Largest buffer of a socket.
 pub(super) const LARGEST_BUFFER: Bytes = Bytes::new(1 << 30);
 /// The last number of 32 bits.

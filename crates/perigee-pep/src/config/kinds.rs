@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 
-use super::link::{DayTime, Url, Words};
 use super::network::Network;
 use super::Ports;
 
@@ -63,6 +62,56 @@ impl Read for Ports {
             let fix = "write `ports = [80, 443, \"8000-8100\"]`";
             StrictError::new(&node.origin, "`ports` has what is not a port", fix)
         })
+    }
+}
+
+/// A time of the day, seconds since midnight.
+pub(super) struct DayTime(pub(super) u64);
+
+impl Read for DayTime {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let text = String::read(node, what)?;
+        let parts = text.split_once(':').and_then(|(hours, minutes)| {
+            let [hours, minutes] = [hours, minutes].map(|part| part.parse::<u64>().ok().filter(|_| part.len() == 2));
+            Some((hours.filter(|hours| *hours < 24)?, minutes.filter(|minutes| *minutes < 60)?))
+        });
+        let (hours, minutes) = parts.ok_or_else(|| {
+            StrictError::new(&node.origin, format!("`{text}` is not a time of the day"), "write `\"06:30\"`, in UTC")
+        })?;
+        Ok(Self(hours * 3600 + minutes * 60))
+    }
+}
+
+/// The address and the path of a plain HTTP URL.
+pub(super) struct Url(pub(super) SocketAddr, pub(super) String);
+
+impl Read for Url {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let text = String::read(node, what)?;
+        let parts = text.strip_prefix("http://").and_then(|rest| {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let address = host.parse().or_else(|_| format!("{host}:80").parse()).ok()?;
+            let path = if path.is_empty() { "/" } else { path };
+            path.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Self(address, path.to_owned()))
+        });
+        parts.ok_or_else(|| {
+            let message = format!("`{text}` is not a plain HTTP address");
+            StrictError::new(&node.origin, message, "write `\"http://192.168.100.1/rate\"`, with an IP address")
+        })
+    }
+}
+
+/// The words of a command, the first of which is the path of a program.
+struct Words;
+
+impl Read for Words {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let words = Vec::<String>::read(node, what)?;
+        if matches!(node.content, Content::Array(_)) && words.first().is_some_and(|word| word.starts_with('/')) {
+            return Ok(Self);
+        }
+        let message = format!("`{what}` does not begin with the whole path of a program");
+        Err(StrictError::new(&node.origin, message, "write `[\"/usr/local/bin/modem-rate\"]`"))
     }
 }
 

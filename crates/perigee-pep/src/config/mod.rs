@@ -3,6 +3,7 @@
 mod keys;
 mod kinds;
 mod link;
+mod link_reader;
 pub(crate) mod network;
 mod reader;
 mod tunnel;

@@ -9,7 +9,8 @@ use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use super::keys::{CONFIGURATION, LARGEST_BUFFER, LEG};
 use super::kinds::{one_or_several, Address};
-use super::link::{read_link, SatelliteLink};
+use super::link::SatelliteLink;
+use super::link_reader::read_link;
 use super::network::{is_local_form, never};
 use super::{
     Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
@@ -331,7 +332,7 @@ fn address(table: &Reader<'_>, key: &str) -> Result<Option<SocketAddr>, StrictEr
 }
 
 /// The list under `key`, empty where it is not given.
-pub(super) fn list<T: Read>(table: &Reader<'_>, key: &str) -> Result<Vec<T>, StrictError> {
+fn list<T: Read>(table: &Reader<'_>, key: &str) -> Result<Vec<T>, StrictError> {
     table.table.get(key).map(Option::unwrap_or_default)
 }
 

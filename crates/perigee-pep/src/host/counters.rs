@@ -9,7 +9,7 @@ use rustix::net::{recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, 
 #[derive(Debug)]
 pub(crate) struct Counters(OwnedFd);
 
-/// What has passed an interface, at the level of IP: sent, and received.
+/// Packets and bytes that have passed an interface, at the level of IP: sent, and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) packets: [u64; 2],

@@ -17,7 +17,7 @@ pub(super) struct Flow {
     /// Index of its subscriber.
     pub(super) subscriber: u32,
     pub(super) state: TapState,
-    /// What it could use of each direction, payload.
+    /// Rates of payload that it could use, of each direction.
     demand: [u64; 2],
     /// Bytes of a segment, and those that its headers add on the link.
     segment: [u64; 2],
@@ -230,7 +230,7 @@ const QUIET: Time = Time::from_millis(200);
 const STEP: u64 = 64;
 /// Least rate of a connection, bytes per second: acknowledgements still come often enough to raise it.
 const SLOWEST: u64 = 8_000;
-/// That of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`, ip-sysctl): they would stop it
+/// The least of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`, ip-sysctl): they would stop it
 /// for seconds.
 const SLOWEST_OF_SHORT: u64 = 128_000;
 const SHORT_PATH: Time = Time::from_millis(4);

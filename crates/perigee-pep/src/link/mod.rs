@@ -10,6 +10,7 @@ mod rates;
 mod report;
 mod shaper;
 mod subscribers;
+mod told;
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};

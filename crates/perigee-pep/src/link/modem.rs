@@ -13,7 +13,7 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
-use super::rates::{plain, rate, Told};
+use super::told::{plain, rate, Told};
 use crate::config::{Asking, RateSource, Rates};
 use crate::host::clock::monotonic;
 use crate::host::sys::for_others;

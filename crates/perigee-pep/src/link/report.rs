@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use perigee_units::{Rate, Time};
 
-use super::subscribers::Subscribers;
+use super::subscribers::{Line, Subscribers};
 use crate::config::Rates;
 use crate::shared::log::quoted;
 use crate::shared::stats::family;
@@ -36,16 +36,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) all: u64,
-    /// Of all, what is not the data of the service's own.
+    /// The part of it that is not the data of the service's own.
     pub(super) others: u64,
-}
-
-/// A subscriber's rates of payload, bit/s, and its bytes so far.
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) rates: [u64; 2],
-    pub(super) moved: [u64; 2],
 }
 
 impl Report {

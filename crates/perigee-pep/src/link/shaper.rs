@@ -18,10 +18,10 @@ pub(super) struct Shaper {
     link: Arc<SatelliteLink>,
     flows: Vec<Flow>,
     subscribers: Subscribers,
-    /// What is sent, and what is received.
+    /// The two directions: sent, and received.
     ways: [Way; 2],
     counters: Option<Counters>,
-    /// What had passed the interface at the last reading.
+    /// The last reading of the interface.
     passed: Option<Passed>,
     looked: Time,
     read: Time,

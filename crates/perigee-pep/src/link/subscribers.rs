@@ -7,7 +7,6 @@ use std::sync::Arc;
 use perigee_share::Subscriber;
 use perigee_units::Time;
 
-use super::report::Line;
 use crate::config::{Config, Portion, SatelliteLink};
 
 /// A subscriber: clients that a table of the configuration has together, or an address.
@@ -39,6 +38,14 @@ pub(super) struct Member {
     /// Payload, sent and received, so far and since the last report.
     moved: [u64; 2],
     lately: [u64; 2],
+}
+
+/// A subscriber's rates of payload, bit/s, and its bytes so far.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) rates: [u64; 2],
+    pub(super) moved: [u64; 2],
 }
 
 impl Subscribers {

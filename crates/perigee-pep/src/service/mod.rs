@@ -204,7 +204,7 @@ impl Service {
             self.pass_by();
             self.look_at_memory();
             if self.division.as_ref().is_some_and(Division::has_failed) {
-                // What it has limited would stay so.
+                // Its limits would stay.
                 return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
             }
             let mut is_running = false;

@@ -34,7 +34,7 @@ pub(crate) struct Crossing {
     pub(crate) unsent: Option<u64>,
 }
 
-/// What the link's thread knows of a connection; pairs are of what is sent onto the link, and received from it.
+/// The link's thread's knowledge of a connection; pairs are of what is sent onto the link, and received from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TapState {
     /// When it was last seen.
