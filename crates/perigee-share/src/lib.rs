@@ -95,7 +95,8 @@ struct Demand {
 
 impl Policy {
     /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than
-    /// twice [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again.
+    /// twice [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again. One that ceases to be short counts as
+    /// having spent the most.
     ///
     /// ```
     /// use perigee_share::Policy;
@@ -107,13 +108,21 @@ impl Policy {
     /// let after_a_gigabyte = policy.spent(after, Bytes::new(1 << 30), Time::from_secs(60));
     /// assert!(!policy.is_short(after_a_gigabyte));
     /// assert!(policy.is_short(policy.spent(after_a_gigabyte, Bytes::ZERO, Time::from_millis(10_001))));
+    /// assert_eq!(policy.spent(Bytes::new(99_000), Bytes::new(2_000), Time::ZERO), Bytes::new(200_000));
     /// ```
     #[must_use]
     pub fn spent(&self, before: Bytes, sent: Bytes, elapsed: Time) -> Bytes {
         let memory = u128::from(self.memory.as_nanos().max(1));
         let back = u128::from(self.short.as_u64()) * u128::from(elapsed.as_nanos()) / memory;
         let back = Bytes::new(u64::try_from(back).unwrap_or(u64::MAX));
-        (before + sent - back).min(self.short + self.short)
+        let most = self.short + self.short;
+        let after = (before + sent - back).min(most);
+        // At the bound, several that share a rate would otherwise take turns to be short and to stand still.
+        if self.is_short(before) && !self.is_short(after) {
+            most
+        } else {
+            after
+        }
     }
 
     /// Whether a connection that has spent this is short.
