@@ -245,6 +245,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         control: None,
         metrics: None,
         drain: Time::ZERO,
+        upgrade_drain: Time::ZERO,
         splice: true,
         limits: Limits {
             connections: rules.len() + 1,
