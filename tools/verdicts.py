@@ -107,7 +107,7 @@ def twins(criteria: Collection[Criterion], folder: Path, seeds: range, *, whole:
 
 
 Verdicts = dict[int, dict[str, Verdict]]
-"""By seed, the verdict on each algorithm."""
+"""The verdict on each algorithm, by seed."""
 
 
 def in_whole(

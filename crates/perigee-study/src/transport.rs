@@ -140,7 +140,7 @@ pub struct LinkQueue {
     pub share: Ratio,
     /// Largest share of it that is left to what bypasses the proxy.
     pub bypass: Ratio,
-    /// How long after a change the proxy is told the link's rate.
+    /// How long after a change the proxy learns the link's rate.
     pub told: Time,
     /// Transfers that are short, and how much a subscriber saves for them.
     pub policy: Policy,

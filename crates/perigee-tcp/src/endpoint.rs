@@ -346,8 +346,8 @@ impl Endpoint {
         self.sender.stream.unacked_payload()
     }
 
-    /// Bounds the rate of payload, bytes/s, as the socket option `SO_MAX_PACING_RATE` does: the connection is paced from now on, whatever its
-    /// congestion control is. A bound that rises shows with the next ACK.
+    /// Bounds the rate of payload, bytes/s, as the socket option `SO_MAX_PACING_RATE` does: the connection is paced from
+    /// now on, whatever its congestion control is. A bound that rises shows with the next ACK.
     pub fn bound_pacing(&mut self, bytes_per_s: u64) {
         self.sender.bound_pacing(bytes_per_s);
     }

@@ -230,8 +230,8 @@ const QUIET: Time = Time::from_millis(200);
 const STEP: u64 = 64;
 /// Least rate of a connection, bytes per second: acknowledgements still come often enough to raise it.
 const SLOWEST: u64 = 8_000;
-/// The least of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`, ip-sysctl): they would stop it
-/// for seconds.
+/// The least of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`,
+/// ip-sysctl): they would stop it for seconds.
 const SLOWEST_OF_SHORT: u64 = 128_000;
 const SHORT_PATH: Time = Time::from_millis(4);
 /// Unsent bytes in a socket with a limit: what the link sends in this time, but enough to fill a segment of the kernel's.

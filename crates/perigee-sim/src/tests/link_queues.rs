@@ -145,7 +145,7 @@ fn a_halved_rate_is_followed_within_two_round_trips_of_its_being_told() {
         assert!(sent < 1.0, "{sent} of the new rate is sent in the next two round trips, told after {told} s");
         let (backlog, used) = link_between(&tables, 40.0 + told + 1.2, 75.0);
         assert!(used > 0.96, "{used} of the link, told after {told} s");
-        // Until it is told, the queue grows by half of the rate; what is left of the link's share drains it slowly.
+        // Until it learns of it, the queue grows by half of the rate; what is left of the link's share drains it slowly.
         assert!(backlog < if told > 0.0 { 1_500_000.0 } else { 50_000.0 }, "{backlog} B wait, told after {told} s");
     }
 }
