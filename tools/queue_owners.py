@@ -132,7 +132,7 @@ def table(results: Path) -> str:
 
 
 def halved(results: Path) -> str:
-    """Return the table of the experiment `halved`: the link in the two round trips after the proxy learns of the change, and later.
+    """Return the table of the experiment `halved`: the link in the two round trips after the proxy knows it, and later.
 
     Args:
         results: results of the study.
