@@ -142,12 +142,14 @@ def halved(results: Path) -> str:
         "| told after | queue | its owner | two round trips after it is told | the second after these | from 10 s on |",
         "|---|---|---|---:|---:|---:|",
     ]
-    for (told, queue, owner), runs in of_run.group_by("told", "queue", "owner", maintain_order=True):
-        told_s = HALVED_S + float(str(told).split()[0])
+    for key, runs in of_run.group_by("told", "queue", "owner", maintain_order=True):
+        told, queue, owner = (str(one) for one in key)
+        told_s = HALVED_S + float(told.split()[0])
         cells = []
         for begin_s, length_s in ((told_s, 2 * ROUND_TRIP_S), (told_s + 2 * ROUND_TRIP_S, 1.0), (told_s + 10, 10.0)):
             down = links(results, begin_s, begin_s + length_s).filter(direction="down").join(runs, on="run")
-            cells.append(f"{down['used_percent'].mean():.0f} %, {down['wait_ms'].mean():.0f} ms")
+            used, wait = (float(down[name].to_numpy().mean()) for name in ("used_percent", "wait_ms"))
+            cells.append(f"{used:.0f} %, {wait:.0f} ms")
         lines.append(f"| {told} | {queue} | {owner} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -84,7 +84,7 @@ def _dropped_by_sockets() -> int:
 def main() -> None:
     """Download as the job of the working directory says, and write how that ended."""
     job = json.loads(Path("job.json").read_text("utf-8"))
-    readable = [*map(Path, job["readable"]), Path("certificate.pem").resolve()]
+    readable = [*map(Path, job["readable"]), Path("authority.pem").resolve()]
     with SAID.open("wb") as said, _captured(job["port"]):
         begun = time.monotonic()
         with started(job["client"], readable, [Path("got").resolve()], said) as client:

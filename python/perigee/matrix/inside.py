@@ -23,6 +23,7 @@ from perigee.engines.links.emulation import run_behind
 from perigee.errors import PerigeeError, RunError
 from perigee.matrix.client import CAPTURE, DONE, SAID, Fault, ending, started
 from perigee.places import find_profile
+from perigee.stacks.certificate import Certificate
 
 LISTENS_S = 20.0
 """Time in which a server must listen."""
@@ -82,13 +83,7 @@ def _prepare(job: Job) -> None:
     for name in ("www", "got"):
         Path(name).mkdir()
     _file(job).write_bytes(random.Random(job["size"]).randbytes(job["size"]))  # noqa: S311 - no secret
-    # A leaf: rustls takes no certificate of an authority as one of a server.
-    openssl = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=localhost "
-        f"-addext subjectAltName=DNS:localhost,IP:{job['address']} -addext basicConstraints=critical,CA:FALSE "
-        "-keyout key.pem -out certificate.pem"
-    )
-    _run(*openssl.split())
+    Certificate.make(Path())
 
 
 def _run(*words: str) -> None:

@@ -41,7 +41,7 @@ BEYOND_S = 120.0
 """Time beyond that of a download after which a cell is given up."""
 USUAL_S = 15.0
 """Time that a download takes with all around it, where none is known yet."""
-PROGRAMS = ("tcpdump", "openssl", "ip", "unshare", "setpriv", "mount")
+PROGRAMS = ("tcpdump", "ip", "unshare", "setpriv", "mount")
 
 Record = dict[str, Any]
 """The result of a cell, as it is kept."""
@@ -75,7 +75,7 @@ def check() -> None:
     if os.geteuid() != 0:
         raise RootNeededError(f"{COMMAND} makes network namespaces, which needs root")
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        raise InputError(f"{', '.join(missing)}: not on this host; apt install tcpdump openssl iproute2 util-linux")
+        raise InputError(f"{', '.join(missing)}: not on this host; apt install tcpdump iproute2 util-linux")
     if not Path("/dev/net/tun").exists():
         raise InputError("/dev/net/tun is missing; load it with: modprobe tun")
 
@@ -198,18 +198,18 @@ def _commands(cell: Cell, folder: Path, work: Path) -> dict[str, str]:
 
 
 def _programs(cell: Cell, folder: Path, work: Path) -> dict[str, list[str]]:
-    server, client, certificate = cell.server.stack, cell.client.stack, work / "certificate.pem"
+    server, client = cell.server.stack, cell.client.stack
     if server is None or client is None:
         raise ValueError(f"{cell.name}: no programs")
     window = WINDOW if cell.is_tuned else None
     return {
         "server": server_command(
-            server, folder / server.place, address=ANY, port=PORT, certificate=certificate,
-            key=work / "key.pem", root=work / "www", control=cell.control,
+            server, folder / server.place, address=ANY, port=PORT,
+            certificate=work / "certificate.pem", key=work / "key.pem", root=work / "www", control=cell.control,
         ),
         "client": client_command(
-            client, folder / client.place, address=ADDRESS, port=PORT, path=FILE, certificate=certificate,
-            out=work / "got", window=window,
+            client, folder / client.place, address=ADDRESS, port=PORT, path=FILE,
+            certificate=work / "authority.pem", out=work / "got", window=window,
         ),
     }  # fmt: skip
 
