@@ -133,22 +133,39 @@ def test_code_that_sleeps_is_ended_though_it_takes_no_processor_time(tmp_path: P
     assert "had waited for 10 s in all" in found["error"]
 
 
-def test_a_missing_file_is_refused_before_anything_runs(perigee: Perigee) -> None:
-    refused = perigee("cc", "score", "cubic", "missing.c", "--json")
+@pytest.mark.usefixtures("kept")
+def test_what_cannot_be_read_or_registers_nothing_has_a_line_and_others_go_on(tmp_path: Path, perigee: Perigee) -> None:
+    (tmp_path / "empty.c").write_text("", encoding="utf-8")
+    command = perigee("cc", "score", "reno", "missing.c", "empty.c", "--json")
+    assert command.returncode == 1, command.stderr
+    found = {one["file"]: one for one in map(json.loads, command.stdout.splitlines())}
+    assert {name: one["status"] for name, one in found.items()} == {
+        "reno": "scored",
+        "missing.c": "cannot be read",
+        "empty.c": "refused",
+    }
+    assert found["missing.c"]["error"].startswith("missing.c: ")
+    assert found["missing.c"]["sha256"] is None
+    assert "registers no algorithm" in found["empty.c"]["error"]
+
+
+def test_an_unknown_name_is_refused_before_anything_runs(perigee: Perigee) -> None:
+    refused = perigee("cc", "score", "cubic", "cubik", "--json")
     assert refused.returncode == 2
-    assert "missing.c" in refused.stderr
+    assert "cubic" in refused.stderr
     assert refused.stdout == ""
-    assert "cubic" in perigee("cc", "score", "cubik").stderr
 
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", ["cubic_times_four.c", "no_timeout.c", "deaf_to_ce.c"])
 def test_the_study_of_a_harm_shows_it(name: str, tmp_path: Path) -> None:
-    harm = scored(PLANTED / name)[name]["harm"]
+    # It is read from another folder than the file was named from.
+    harm = scored(os.path.relpath(PLANTED / name))[name]["harm"]
     assert len(harm["study"].splitlines()) <= 10
     file = tmp_path / "harm.toml"
     file.write_text(harm["study"], encoding="utf-8")
     results = Study.load(str(file)).run(out=tmp_path / "out")
+    assert results.flows["completed"].all(), "no flow lasts longer than its run"
     cell = next(one for one in CELLS if one.name == harm["cell"])
     mark = next(one for one in cell.marks if one.name == harm["figure"])
     values = []

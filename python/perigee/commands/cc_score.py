@@ -47,8 +47,8 @@ def score(
     Reno, CUBIC and BBR, whose figures are computed once, as a binary logarithm: 0 is as good, 1 twice, -1 half. A
     verdict stands beside each; where one is fail, a study of at most ten lines shows it.
 
-    Each file is compiled and run confined, within limits of CPU time and memory. One that does not compile, crashes or
-    hangs is reported with its line, and the others go on; exit code 1. The same file has the same score.
+    Each file is compiled and run confined, within limits of CPU time and memory. One that is missing, does not compile,
+    crashes or hangs is reported with its line, and the others go on; exit code 1. The same file has the same score.
 
     [bold]Examples[/bold]
 

@@ -21,8 +21,9 @@ ROUNDS = 6
 """Runs of each cell, of different seeds."""
 SERIES_MS = 200
 DOCUMENT = Verdict.DOCUMENT
-JITTER = {"start_jitter": "200 ms"}
-LONG = {**ENDS, "duration": "$all s", **JITTER}
+JITTER_S = 0.2
+JITTER = {"start_jitter": f"{1e3 * JITTER_S:g} ms"}
+LONG = {**ENDS, "duration": "$sent s", **JITTER}
 FLOW = {"name": CANDIDATE, **LONG}
 SIX, FOUR = ({"name": CANDIDATE, "count": count, **LONG} for count in (6, 4))
 CUBIC, RENO = ({"name": OTHER, "cc": cc, **LONG} for cc in ("cubic", "reno"))
@@ -69,7 +70,7 @@ class Cell:
         name: its name.
         criterion: id of the criterion of `perigee cc evaluate`.
         link: keys of its link.
-        flows: the flows; `$all`, `$half`, `$third` in them and in the link are times.
+        flows: the flows; `$sent`, `$half`, `$third`, `$rest`, `$less` in them and in the link are times.
         marks: the figures.
         lengths_s: its length, and the shorter ones at which harm may show.
         ecn: whether all flows use ECN.
@@ -98,10 +99,12 @@ class Cell:
             rounds: number of runs of each.
         """
         length = length_s or self.lengths_s[0]
-        times = {"all": length, "half": length / 2, "third": length / 3, "rest": length * 2 / 3, "less": length - 2}
+        # Flows end within the time limit, also those that begin last: else none of them would be completed.
+        sent = length - JITTER_S
+        times = {"sent": sent, "half": length / 2, "third": length / 3, "rest": sent - length / 3, "less": length - 2}
         words = {word: f"{time:.6g}" for word, time in times.items()}
         link, flows = _filled(self.link, words), [_filled(one, words) for one in self.flows]
-        head = {"name": name or self.name, "title": title, "rounds": rounds, "time_limit": f"{words['all']} s"}
+        head = {"name": name or self.name, "title": title, "rounds": rounds, "time_limit": f"{length:.6g} s"}
         return small_study(head, algorithms, link, flows, SERIES_MS, key=self.key, ecn=self.ecn)
 
 

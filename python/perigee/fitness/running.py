@@ -28,7 +28,7 @@ from perigee.interrupts import held_back
 from perigee.keeper.runs import in_order
 from perigee.places import headers
 
-SCORED, UNCOMPILED = "scored", "does not compile"
+SCORED, UNREAD, UNCOMPILED, REFUSED = "scored", "cannot be read", "does not compile", "refused"
 
 
 @dataclass
@@ -37,8 +37,9 @@ class Scored:
 
     Attributes:
         file: its file as it was named, or the name of an algorithm.
-        status: `scored`, `does not compile`, `crashed`, `hung` or `out of time`.
-        name: its name; empty where it does not compile.
+        status: `scored`, `cannot be read`, `does not compile`, `refused` (it compiles, and registers
+            nothing that can be run), `crashed`, `hung` or `out of time`.
+        name: its name; empty where it is not known.
         title: what it is.
         sha256: digest of its file; empty where it is built in.
         error: what went wrong; empty: nothing.
@@ -77,10 +78,12 @@ def scores(
         watch: called now and then with the number of candidates that are done.
 
     Raises:
-        InputError: a file is missing, there is no such algorithm, or this machine has no compiler.
+        InputError: there is no such algorithm, or this machine has no compiler.
         KeyboardInterrupt: the user stopped it; processes of candidates are ended.
     """
-    _check(what)
+    for one in what:
+        if not is_file(one):
+            built_in(one)
     stopped = threading.Event()
 
     def goes_on() -> bool:
@@ -104,27 +107,25 @@ def scores(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _check(what: Sequence[str]) -> None:
-    for one in what:
-        if is_file(one):
-            read_bounded(Path(one), TEXT_BYTES, "a congestion control")
-        else:
-            built_in(one)
-
-
 def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Callable[[], bool]) -> Scored:
     scored = Scored(what)
     algorithm, library = what, None
     if is_file(what):
         path = Path(what).resolve()
         algorithm = str(path)
-        scored.sha256 = hashlib.sha256(read_bounded(path, TEXT_BYTES, "a congestion control")).hexdigest()
+        try:
+            content = read_bounded(path, TEXT_BYTES, "a congestion control")
+        except InputError as error:
+            scored.status, scored.error = UNREAD, str(error).replace(algorithm, what)
+            return scored
+        scored.sha256 = hashlib.sha256(content).hexdigest()
         try:
             checked = native.check_of(algorithm, str(headers()))
         except InputError as error:
             _have_compiler()
             # As the caller named it: what is said of a file does not depend on where it lies.
-            scored.status, scored.error = UNCOMPILED, str(error).replace(algorithm, what)
+            scored.error = str(error).replace(algorithm, what)
+            scored.status = UNCOMPILED if UNCOMPILED in scored.error.splitlines()[0] else REFUSED
             scored.messages = messages_of("simulator", scored.error)
             scored.place = next((one.place for one in scored.messages if one.severity != "warning"), "")
             return scored
@@ -143,7 +144,7 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
             for cell in CELLS:
                 beside = {name: kept[name][key_of(cell.name, cell.lengths_s[0])] for name in REFERENCES}
                 scored.found += marked(cell, trying.figures(cell, cell.lengths_s[0]), beside)
-            scored.harm = first_harm(_as_study_names(what), _called(scored), scored.found, kept, trying)
+            scored.harm = first_harm(algorithm, _called(scored), scored.found, kept, trying)
     except EndedError as ended:
         scored.status, scored.error, scored.place = ended.status, ended.said, ended.place
     return scored
@@ -157,16 +158,6 @@ def _called(scored: Scored) -> str:
         ('reno', 'mine-01234567')
     """
     return f"{scored.name}-{scored.sha256[:8]}" if scored.sha256 else scored.name
-
-
-def _as_study_names(what: str) -> str:
-    """Return a candidate as a study beside the working directory names it.
-
-    Examples:
-        >>> _as_study_names("mycc.c"), _as_study_names("/tmp/mycc.c"), _as_study_names("bbr")
-        ('./mycc.c', '/tmp/mycc.c', 'bbr')
-    """
-    return f"./{what}" if is_file(what) and not what.startswith(("/", "./", "../")) else what
 
 
 def _have_compiler() -> None:
