@@ -7,8 +7,8 @@ use perigee_text::{key, key_table, page_markdown, required, Kind, Section};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::kinds::{
-    ADDRESS, CODE_POINTS, COMMAND, CONGESTION_CONTROLS, DAY_TIME, INTERFACE, INTERFACES, LEG_NAME, NETWORKS, PATH,
-    PORTS, SOME_NETWORKS, URL,
+    ADDRESS, CODE_POINTS, COMMAND, CONGESTION_CONTROLS, DAY_TIME, INTERFACE, INTERFACES, LEG_NAME, LINK_RATE, NETWORKS,
+    PATH, PORTS, SOME_NETWORKS, URL,
 };
 
 /// A page of the reference with its tables of keys brought up to date; see [`page_markdown`].
@@ -229,18 +229,18 @@ pub(super) static LINK: Section = Section {
         required("interface", INTERFACE, "The interface that leads to it: what else passes there leaves its share."),
         key(
             "send",
-            Kind::Rate,
+            LINK_RATE,
             "",
             "Rate of the link for what this host sends. Not given: that direction is not shared out.",
         ),
-        key("receive", Kind::Rate, "", "Rate for what it receives, likewise."),
+        key("receive", LINK_RATE, "", "Rate for what it receives, likewise."),
         key("schedule", Kind::Tables(&SCHEDULE), "", "Instead of these: rates by the time of day."),
         key(
             "slots",
             PATH,
             "",
-            "Instead: a file with lines `SECONDS, SEND, RECEIVE`, from which second since 1970 on which rates hold; \
-             read at the start and with SIGHUP.",
+            "Instead: a file with lines `SECONDS, SEND, RECEIVE`, in the order of time, from which second since 1970 on which \
+             rates hold; read at the start and with SIGHUP.",
         ),
         key(
             "command",
@@ -256,7 +256,7 @@ pub(super) static LINK: Section = Section {
             "every",
             Kind::Time { min: Time::from_millis(50), max: DAY },
             "1 s",
-            "Time from an answer to the next question.",
+            "Time from an answer to the next question, less than `oldest`.",
         ),
         key(
             "within",
@@ -308,28 +308,32 @@ pub(super) static LINK: Section = Section {
             "Subscribers with parts of their own; the first that has a client.",
         ),
         key("floor", Kind::RateFrom(Rate::ZERO), "", "Floor of each other address, see subscribers."),
-        key("ceiling", Kind::Rate, "", "Ceiling of each other address."),
+        key("ceiling", LINK_RATE, "", "Ceiling of each other address."),
     ],
 };
 
 pub(super) static SCHEDULE: Section = Section {
     name: "link.schedule",
     keys: &[
-        required("at", DAY_TIME, "From when on, in UTC: `\"06:30\"`; the last one of a day holds until the first."),
-        key("send", Kind::Rate, "", "As `link.send`."),
-        key("receive", Kind::Rate, "", "As `link.receive`."),
+        required(
+            "at",
+            DAY_TIME,
+            "From when on, in UTC: `\"06:30\"`, each once; the last one of a day holds until the first.",
+        ),
+        key("send", LINK_RATE, "", "As `link.send`."),
+        key("receive", LINK_RATE, "", "As `link.receive`."),
     ],
 };
 
 pub(super) static SUBSCRIBER: Section = Section {
     name: "link.subscribers",
     keys: &[
-        required("name", Kind::Name, "Its name in status and metrics."),
-        required("sources", SOME_NETWORKS, "Its clients: together one subscriber."),
+        required("name", Kind::Name, "Its name in status and metrics, not `others`."),
+        required("sources", SOME_NETWORKS, "Its clients, within `allow.sources`: together one subscriber."),
         key("each", Kind::Bool, "false", "Each of its addresses is a subscriber; over IPv6 each network of 64 bits."),
         key("weight", Kind::Integer { min: 1, max: 10_000 }, "1", "Its share relative to others'."),
         key("floor", Kind::RateFrom(Rate::ZERO), "", "Rate that it gets before others get more than their floors."),
-        key("ceiling", Kind::Rate, "", "Rate that it never exceeds."),
+        key("ceiling", LINK_RATE, "", "Rate that it never exceeds."),
     ],
 };
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 
+use perigee_units::Rate;
+
 use super::network::Network;
 use super::Ports;
 
@@ -23,6 +25,8 @@ pub(super) const CONGESTION_CONTROLS: Kind =
 pub(super) const INTERFACE: Kind = Kind::Special(&Special { check: interface, ..Special::of::<String>("name") });
 pub(super) const COMMAND: Kind = Kind::Special(&Special::of::<Words>("a program and its words"));
 pub(super) const URL: Kind = Kind::Special(&Special::of::<Url>("plain HTTP address"));
+pub(super) const LINK_RATE: Kind =
+    Kind::Special(&Special { check: link_rate, ..Special::of::<Rate>("rate from 64 kbit/s to 400 Gbit/s") });
 pub(super) const DAY_TIME: Kind = Kind::Special(&Special::of::<DayTime>("time of the day"));
 
 /// An address with a port above zero.
@@ -115,6 +119,16 @@ impl Read for Words {
     }
 }
 
+/// A rate that a satellite link may have, and to which connections can be held.
+fn link_rate(node: &Node, what: &str) -> Result<(), StrictError> {
+    let rate = Rate::read(node, what)?;
+    if (LEAST_RATE..=LARGEST_RATE).contains(&rate) {
+        return Ok(());
+    }
+    let message = format!("`{what}` = {rate} is out of range");
+    Err(StrictError::new(&node.origin, message, format!("use a value from {LEAST_RATE} to {LARGEST_RATE}")))
+}
+
 fn some_networks(node: &Node, what: &str) -> Result<(), StrictError> {
     if Vec::<Network>::read(node, what)?.is_empty() {
         return Err(StrictError::new(&node.origin, format!("`{what}` is empty"), "name a network"));
@@ -173,3 +187,7 @@ fn known_to_the_kernel(
         None => Ok(()),
     }
 }
+
+/// Slower links are hardly one page's; faster ones do not exist.
+const LEAST_RATE: Rate = Rate::from_bps(64_000);
+const LARGEST_RATE: Rate = Rate::from_bps(400_000_000_000);

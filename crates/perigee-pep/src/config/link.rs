@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use perigee_share::Policy;
+use perigee_text::Origin;
 use perigee_units::{Rate, Time};
 
 use super::network::Network;
@@ -17,6 +18,8 @@ pub struct SatelliteLink {
     pub interface: String,
     /// Where its rates are known from.
     pub source: RateSource,
+    /// Where the configuration says that.
+    pub source_at: Origin,
     /// Age from which a rate is not used any more.
     pub oldest: Time,
     /// Share of its rate that is used.
@@ -31,6 +34,16 @@ pub struct SatelliteLink {
     pub subscribers: Vec<SubscriberClass>,
     /// Settings of each address that none of them has.
     pub other: Portion,
+}
+
+impl SatelliteLink {
+    /// Name of subscribers that no table has, in metrics.
+    pub(crate) const OTHERS: &str = "others";
+
+    /// Whether another link has all settings of this one, wherever its configuration has them.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        *self == Self { source_at: self.source_at.clone(), ..other.clone() }
+    }
 }
 
 /// Where the rates of the link are known from.

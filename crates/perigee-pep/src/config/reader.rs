@@ -31,7 +31,7 @@ impl Config {
         let mut rules = read_rules(&top, transparent.as_ref(), tunnel.as_ref(), &[OTHER])?;
         let other = parse(OTHER_RULE, OTHER)?;
         rules.extend(read_rules(&Reader::open(&other, "", &CONFIGURATION, &[])?, None, None, &[])?);
-        let link = top.inner("link")?.map(|table| read_crossed(&table, &rules)).transpose()?;
+        let link = top.inner("link")?.map(|table| read_crossed(&table, &allow, &rules)).transpose()?;
         let limits = read_limits(&top.inner_or_defaults("limits")?)?;
         let service = top.inner_or_defaults("service")?;
         let config = Self {
@@ -60,8 +60,8 @@ impl Config {
 }
 
 /// `[link]`, which a leg of some rule crosses, and no rule twice.
-fn read_crossed(table: &Reader<'_>, rules: &[Arc<Rule>]) -> Result<Arc<SatelliteLink>, StrictError> {
-    let link = read_link(table)?;
+fn read_crossed(table: &Reader<'_>, allow: &Allow, rules: &[Arc<Rule>]) -> Result<Arc<SatelliteLink>, StrictError> {
+    let link = read_link(table, allow)?;
     let legs = |rule: &Rule| [rule.client.name == link.leg, rule.server.name == link.leg];
     if let Some(rule) = rules.iter().find(|rule| legs(rule) == [true; 2]) {
         let message = format!("both legs of rule `{}` are `{}`", rule.name, link.leg);

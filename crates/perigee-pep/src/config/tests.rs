@@ -199,3 +199,88 @@ fn the_rate_of_a_shared_link_has_one_source_and_one_leg_of_a_rule() {
         assert!(mistake.contains(said), "{mistake}");
     }
 }
+
+/// The tables of a link, whose own keys are followed by `more`.
+fn with_link(more: &str) -> String {
+    let rules = "[legs.sky]\n[legs.lan]\n[[rules]]\nname = \"all\"\nclient = \"lan\"\nserver = \"sky\"\n";
+    format!("{rules}[link]\nleg = \"sky\"\ninterface = \"sat0\"\n{more}")
+}
+
+#[test]
+fn mistakes_of_a_link_have_their_line_and_their_fix() {
+    let class = |name: &str, more: &str| {
+        format!("\n[[link.subscribers]]\nname = \"{name}\"\nsources = [\"10.1.0.0/24\"]\n{more}")
+    };
+    let fixed = "send = \"20 Mbit/s\"\nreceive = \"2 Mbit/s\"";
+    for (more, error) in [
+        (
+            format!("{fixed}{}", class("others", "")),
+            "21: the name `others` is taken; give each of `[[link.subscribers]]` a name of its own; `others` are those \
+             without a table",
+        ),
+        (
+            format!("{fixed}{}", class("ship", "").replace("10.1", "11.1")),
+            "22: `11.1.0.0/24` is not within `allow.sources`; allow it there, or remove it here",
+        ),
+        (
+            "modem = \"http://192.0.2.1/\"\nevery = \"1 min\"".to_owned(),
+            "19: with `link.every` = 60 s and `link.oldest` = 10 s an answer is too old before the next; lower \
+             `every`, or raise `oldest` above it",
+        ),
+        (
+            "send = \"2 Mbit/s\"\nsend_key = \"up\"".to_owned(),
+            "19: `link.send_key` is for the answer of a modem, and none is asked; remove it, or give `command` or `modem`",
+        ),
+        (
+            "modem = \"http://192.0.2.1/\"\nreceive_key = \"\"".to_owned(),
+            "19: `link.receive_key` = `` has an empty name; write names joined by dots: `\"link.uplink_bps\"`",
+        ),
+        (
+            "[[link.schedule]]\nat = \"06:30\"\nsend = \"2 Mbit/s\"\n[[link.schedule]]\nat = \"06:30\"\nsend = \"3 Mbit/s\""
+                .to_owned(),
+            "22: an entry before begins at that time; give each a time of its own",
+        ),
+        (
+            "[[link.schedule]]\nat = \"06:30\"".to_owned(),
+            "19: an entry of the schedule has neither `send` nor `receive`; add one of them",
+        ),
+        (
+            format!("{fixed}\nfloor = \"30 Mbit/s\""),
+            "20: a floor of 30 Mbit/s is above the link's rate of 20 Mbit/s; lower it",
+        ),
+        (
+            format!("{fixed}{}{}", class("a", "floor = \"15 Mbit/s\""), class("b", "floor = \"15 Mbit/s\"")),
+            "27: floors up to this one, 30 Mbit/s, are above the link's rate of 20 Mbit/s; lower them",
+        ),
+        (
+            "send = \"1 bit/s\"".to_owned(),
+            "18: `link.send` = 1 bit/s is out of range; use a value from 64 kbit/s to 400 Gbit/s",
+        ),
+        (
+            "receive = \"500 Gbit/s\"".to_owned(),
+            "18: `link.receive` = 500 Gbit/s is out of range; use a value from 64 kbit/s to 400 Gbit/s",
+        ),
+    ] {
+        assert_eq!(mistake(&with_link(&more)), format!("pep.toml:{error}"));
+    }
+    // A floor above the slower direction's rate holds in the faster one.
+    assert!(read(&with_link(&format!("{fixed}\nfloor = \"5 Mbit/s\""))).link.is_some());
+}
+
+#[test]
+fn the_files_of_a_link_are_missed_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let check = |source: String| {
+        let config = read(&with_link(&source));
+        crate::link::check(&config).map_err(|error| error.to_string().replace(&*file.to_string_lossy(), "FILE"))
+    };
+    let sources = [format!("slots = {file:?}"), format!("command = [{file:?}]")];
+    let [slots, command] = sources.each_ref().map(|source| check(source.clone()).unwrap_err());
+    assert!(slots.starts_with("pep.toml:16: `link.slots` FILE: No such file"), "{slots}");
+    assert!(command.starts_with("pep.toml:16: `link.command` FILE: No such file"), "{command}");
+    std::fs::write(&file, "20, 5\n10, 5").unwrap();
+    let [slots, command] = sources.each_ref().map(|source| check(source.clone()).unwrap_err());
+    assert!(slots.contains("line 2: 10 is not after") && slots.contains("in the order of time"), "{slots}");
+    assert!(command.contains("it is no file that can be executed; name a program"), "{command}");
+}

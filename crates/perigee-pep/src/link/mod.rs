@@ -23,7 +23,7 @@ use perigee_units::Time;
 use self::rates::Source;
 pub(crate) use self::report::Report;
 use self::shaper::Shaper;
-use crate::config::{Config, RateSource, SatelliteLink};
+use crate::config::{Config, SatelliteLink};
 use crate::host::clock::monotonic;
 use crate::shared::log::{quoted, Caused};
 use crate::shared::tap::{ForLink, Tap};
@@ -48,8 +48,8 @@ struct Work {
     link: Arc<SatelliteLink>,
     source: Source,
     shaper: Shaper,
-    /// Whether its rates were known, and whether the log has that.
-    was_known: Option<bool>,
+    /// The last line of the log: that its rates are known, or why not.
+    said: Option<Result<(), String>>,
 }
 
 impl Division {
@@ -57,7 +57,7 @@ impl Division {
     pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, report: &Arc<Report>) -> io::Result<Option<Self>> {
         let Some(link) = &config.link else { return Ok(None) };
         let (to_link, messages) = channel();
-        let work = Work::open(config, link)?;
+        let work = Work::open(config, link, None)?;
         let dividing = Dividing { shared: shared.clone(), report: report.clone(), work: Some(work) };
         let thread = Builder::new().name("pep-link".to_owned()).spawn(move || dividing.run(&messages))?;
         shared.connect_link(to_link.clone());
@@ -84,12 +84,9 @@ impl Drop for Division {
     }
 }
 
-/// Reads the file of slots, if there is one.
+/// Checks the files that the source of rates needs.
 pub(crate) fn check(config: &Config) -> io::Result<()> {
-    match &config.link {
-        Some(link) if matches!(link.source, RateSource::Slots(_)) => Source::open(link).map(drop),
-        _ => Ok(()),
-    }
+    config.link.as_deref().map_or(Ok(()), rates::check)
 }
 
 impl Dividing {
@@ -121,7 +118,9 @@ impl Dividing {
     fn divide(&mut self, now: Time) {
         let Some(work) = &mut self.work else { return };
         let seen = work.source.rates(work.link.oldest, now);
-        if work.was_known.replace(seen.is_ok()) != Some(seen.is_ok()) {
+        let says = seen.as_ref().map(drop).map_err(Clone::clone);
+        if work.said.as_ref() != Some(&says) {
+            work.said = Some(says);
             let line = match &seen {
                 Ok((rates, _)) => {
                     let words =
@@ -145,19 +144,21 @@ impl Dividing {
     fn configure(&mut self, config: &Arc<Config>) {
         let old = self.work.take();
         // The file of slots may have changed without them.
-        let is_same =
-            |work: &Work| Some(&work.link) == config.link.as_ref() && !matches!(work.source, Source::Slots(_));
+        let is_same = |work: &Work| {
+            config.link.as_ref().is_some_and(|link| link.is_as(&work.link)) && !matches!(work.source, Source::Slots(_))
+        };
         if old.as_ref().is_some_and(is_same) {
             self.work = old;
             return;
         }
-        let taps = old.map_or_else(Vec::new, |work| work.shaper.into_taps());
+        let (taps, old) =
+            old.map_or_else(Default::default, |work| (work.shaper.into_taps(), Some((work.link, work.source))));
         self.report.clear();
         let Some(link) = &config.link else {
             rest(&taps);
             return;
         };
-        match Work::open(config, link) {
+        match Work::open(config, link, old) {
             Ok(mut work) => {
                 for tap in taps {
                     work.shaper.add(tap, monotonic());
@@ -173,9 +174,22 @@ impl Dividing {
 }
 
 impl Work {
-    fn open(config: &Arc<Config>, link: &Arc<SatelliteLink>) -> io::Result<Self> {
-        let shaper = Shaper::new(config.clone(), link.clone(), monotonic());
-        Ok(Self { link: link.clone(), source: Source::open(link)?, shaper, was_known: None })
+    /// Divides a link. Of the link before, the modem stays if it is the same, and the rates until a modem has said others.
+    fn open(
+        config: &Arc<Config>,
+        link: &Arc<SatelliteLink>,
+        old: Option<(Arc<SatelliteLink>, Source)>,
+    ) -> io::Result<Self> {
+        let now = monotonic();
+        let source = match old {
+            Some((old, source @ Source::Modem(..))) if old.source == link.source => source,
+            old => {
+                let known = old.and_then(|(old, source)| source.rates(old.oldest, now).ok());
+                Source::open(link, known.map(|(rates, age)| (rates, now - age)))?
+            }
+        };
+        let shaper = Shaper::new(config.clone(), link.clone(), now);
+        Ok(Self { link: link.clone(), source, shaper, said: None })
     }
 }
 

@@ -29,14 +29,18 @@ impl Modem {
     pub(super) fn start(source: RateSource, told: Arc<Told>) -> io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let run = move || loop {
-            let (answer, every) = match &source {
-                RateSource::Command(words, asking) => (execute(words, asking.within), asking),
-                RateSource::Http(address, path, asking) => (get(*address, path, asking.within), asking),
+            let (answer, asking, name) = match &source {
+                RateSource::Command(words, asking) => {
+                    (execute(words, asking.within), asking, format!("`{}`", words[0]))
+                }
+                RateSource::Http(address, path, asking) => {
+                    (get(*address, path, asking.within), asking, format!("http://{address}{path}"))
+                }
                 _ => return,
             };
-            let rates = answer.map_err(|error| error.to_string()).and_then(|text| understand(&text, every));
-            told.put(rates, monotonic());
-            let pause = Duration::from_nanos(every.every.as_nanos());
+            let rates = answer.map_err(|error| error.to_string()).and_then(|text| understand(&text, asking));
+            told.put(rates.map_err(|why| format!("{name}: {why}")), monotonic());
+            let pause = Duration::from_nanos(asking.every.as_nanos());
             if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -57,16 +61,20 @@ impl Drop for Modem {
 /// The rates in an answer: text, or JSON where a key says where they are.
 fn understand(text: &str, asking: &Asking) -> Result<Rates, String> {
     if asking.send_key.is_none() && asking.receive_key.is_none() {
-        return plain(text);
+        return plain(text).map_err(|why| match serde_json::from_str(text) {
+            Ok(Value::Object(_)) => {
+                "the answer is JSON; say where it has the rates: `send_key`, `receive_key`".to_owned()
+            }
+            _ => why,
+        });
     }
-    let answer: Value =
-        serde_json::from_str(text).map_err(|error| format!("the modem's answer is no JSON: {error}"))?;
+    let answer: Value = serde_json::from_str(text).map_err(|error| format!("the answer is no JSON: {error}"))?;
     let find = |key: &Option<String>| {
         let Some(key) = key else { return Ok(None) };
         match key.split('.').try_fold(&answer, |value, name| value.get(name)) {
             Some(Value::Number(number)) => rate(&number.to_string()),
             Some(Value::String(text)) => rate(text),
-            _ => Err(format!("the modem's answer has no rate `{key}`")),
+            _ => Err(format!("the answer has no rate `{key}`")),
         }
     };
     Ok(Rates { send: find(&asking.send_key)?, receive: find(&asking.receive_key)? })
@@ -75,36 +83,39 @@ fn understand(text: &str, asking: &Asking) -> Result<Rates, String> {
 /// The output of a program that ends in time.
 fn execute(words: &[String], within: Time) -> io::Result<String> {
     let deadline = monotonic() + within;
-    let failed = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", words[0]));
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = for_others(&mut command).spawn().map_err(failed)?;
+    let mut child = for_others(&mut command).spawn().map_err(|error| match error.kind() {
+        // Confinement is of the start, and allows the program that was named then.
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+            io::Error::new(error.kind(), format!("{error}; if a reload has named it, restart the service to allow it"))
+        }
+        _ => error,
+    })?;
     let output = child.stdout.take().map_or(Ok(String::new()), |pipe| read_until(pipe, deadline, &mut |_| false));
     if output.is_err() {
         // It may have ended meanwhile.
         let _ = child.kill();
     }
-    let status = child.wait().map_err(failed)?;
-    let output = output.map_err(failed)?;
+    let status = child.wait()?;
+    let output = output?;
     if status.success() {
         Ok(output)
     } else {
-        Err(failed(io::Error::other(status.to_string())))
+        Err(io::Error::other(status.to_string()))
     }
 }
 
 /// The body that an HTTP server answers with, in time.
 fn get(address: SocketAddr, path: &str, within: Time) -> io::Result<String> {
     let deadline = monotonic() + within;
-    let failed = |error: io::Error| io::Error::new(error.kind(), format!("http://{address}{path}: {error}"));
-    let mut socket = TcpStream::connect_timeout(&address, Duration::from_nanos(within.as_nanos())).map_err(failed)?;
+    let mut socket = TcpStream::connect_timeout(&address, Duration::from_nanos(within.as_nanos()))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
-    socket.write_all(request.as_bytes()).map_err(failed)?;
-    let answer =
-        read_until(&socket, deadline, &mut |text| body(text).is_some_and(|body| body.is_ok())).map_err(failed)?;
+    socket.write_all(request.as_bytes())?;
+    let answer = read_until(&socket, deadline, &mut |text| body(text).is_some_and(|body| body.is_ok()))?;
     match body(&answer) {
-        Some(whole) => whole.map_err(|why| failed(io::Error::other(why))),
-        None => Err(failed(io::Error::other("the answer has no head of HTTP"))),
+        Some(whole) => whole.map_err(io::Error::other),
+        None => Err(io::Error::other("the answer has no head of HTTP")),
     }
 }
 
@@ -211,6 +222,8 @@ mod tests {
             send_key: Some("link.up".to_owned()),
             receive_key: Some("link.down".to_owned()),
         };
+        assert!(understand(json, &Asking { send_key: None, receive_key: None, ..keys.clone() })
+            .is_err_and(|why| why.contains("`send_key`")));
         let none = Asking { send_key: None, receive_key: None, ..keys.clone() };
         let both = [Some(Rate::from_bps(2_000_000)), Some(Rate::from_bps(20_000_000))];
         for (rest, asking, expected) in [

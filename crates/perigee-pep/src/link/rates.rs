@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use perigee_text::StrictError;
 use perigee_units::Time;
 
 use super::modem::Modem;
@@ -22,16 +24,21 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) fn open(link: &SatelliteLink) -> io::Result<Self> {
+    /// Opens the source; `known` are the rates until a modem has said others, and when they were said.
+    pub(super) fn open(link: &SatelliteLink, known: Option<(Rates, Time)>) -> io::Result<Self> {
         Ok(match &link.source {
             RateSource::Fixed(rates) => Self::Fixed(*rates),
             RateSource::Daily(slots) => Self::Daily(slots.clone()),
             RateSource::Slots(path) => {
-                let failed = |error| io::Error::other(format!("link.slots {}: {error}", path.display()));
-                Self::Slots(slots(&fs::read_to_string(path).map_err(failed)?).map_err(failed_in(path))?)
+                let text = fs::read_to_string(path).map_err(|error| error.to_string());
+                let read = text.and_then(|text| slots(&text)).map_err(|why| {
+                    let fix = "give a file with lines `SECONDS, SEND, RECEIVE` in the order of time";
+                    wrong(link, format!("`link.slots` {}: {why}", path.display()), fix)
+                });
+                Self::Slots(read?)
             }
             asked @ (RateSource::Command(..) | RateSource::Http(..)) => {
-                let told = Arc::new(Told::default());
+                let told = Arc::new(Told::new(known));
                 Self::Modem(Modem::start(asked.clone(), told.clone())?, told)
             }
         })
@@ -71,19 +78,44 @@ fn slot(slots: &[(u64, Rates)], seconds: u64) -> Option<(Rates, Time)> {
 /// Reads lines `SECONDS, SEND, RECEIVE`; blank ones, and those after `#`, say nothing.
 fn slots(text: &str) -> Result<Vec<(u64, Rates)>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    let read = |(at, line): (usize, &str)| {
+    let read = |(at, line): (usize, &str)| -> Result<_, String> {
         let wrong = || format!("line {}: `{line}` is not `SECONDS, SEND, RECEIVE`", at + 1);
         let (seconds, rest) = line.split_once(',').ok_or_else(wrong)?;
         let rates = plain(rest).map_err(|why| format!("line {}: {why}", at + 1))?;
         Ok((seconds.trim().parse().map_err(|_| wrong())?, rates))
     };
-    let mut slots: Vec<(u64, Rates)> = lines.map(read).collect::<Result<_, String>>()?;
-    slots.sort_by_key(|(at, _)| *at);
+    let mut slots: Vec<(u64, Rates)> = Vec::new();
+    for line in lines {
+        let (number, slot) = (line.0 + 1, read(line)?);
+        if slots.last().is_some_and(|(before, _)| *before >= slot.0) {
+            return Err(format!("line {number}: {} is not after the second of the line before", slot.0));
+        }
+        slots.push(slot);
+    }
+    if slots.is_empty() {
+        return Err("it has no slot".to_owned());
+    }
     Ok(slots)
 }
 
-fn failed_in(path: &std::path::Path) -> impl Fn(String) -> io::Error {
-    move |why| io::Error::other(format!("link.slots {}: {why}", path.display()))
+/// Checks the files that the source of rates needs.
+pub(super) fn check(link: &SatelliteLink) -> io::Result<()> {
+    match &link.source {
+        RateSource::Slots(_) => Source::open(link, None).map(drop),
+        RateSource::Command(words, _) => {
+            let fix = "name a program that may be executed";
+            let refused = |why: &str| wrong(link, format!("`link.command` {}: {why}", words[0]), fix);
+            let file = fs::metadata(&words[0]).map_err(|error| refused(&error.to_string()))?;
+            let is_program = file.is_file() && file.permissions().mode() & 0o111 != 0;
+            is_program.then_some(()).ok_or_else(|| refused("it is no file that can be executed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error of the source of rates, with its line in the configuration.
+fn wrong(link: &SatelliteLink, message: String, fix: &str) -> io::Error {
+    io::Error::other(StrictError::new(&link.source_at, message, fix))
 }
 
 const DAY_S: u64 = 86_400;
@@ -104,11 +136,17 @@ mod tests {
         for (hour, expected) in [(0, night), (6, day), (21, day), (23, night)] {
             assert_eq!(daily(&slots, 20_000 * DAY_S + hour * 3600), expected);
         }
-        let file = super::slots("# from, send, receive\n200, 10, 1\n100, 20, 2\n").unwrap();
+        let file = super::slots("# from, send, receive\n100, 20, 2\n200, 10, 1\n").unwrap();
         assert_eq!(slot(&file, 99), None);
         assert_eq!(slot(&file, 199), Some((day, Time::ZERO)));
         assert_eq!(slot(&file, 260), Some((night, Time::from_secs(60))));
-        assert!(super::slots("100, 20\nten, 5").unwrap_err().starts_with("line 2: "));
+        for (text, wrong) in [
+            ("100, 20\nten, 5", "line 2: `ten, 5` is not `SECONDS, SEND, RECEIVE`"),
+            ("100, 20\n\n99, 5", "line 3: 99 is not after the second of the line before"),
+            ("# none", "it has no slot"),
+        ] {
+            assert_eq!(super::slots(text).unwrap_err(), wrong);
+        }
         let source = Source::Slots(file);
         assert_eq!(source.rates(Time::from_secs(60), Time::ZERO), Err("the last slot is over".to_owned()));
     }

@@ -121,7 +121,7 @@ impl Subscribers {
 
     /// Name and payload of each table, and of all others.
     pub(super) fn classes(&self) -> Vec<(String, [u64; 2])> {
-        let names = self.link.subscribers.iter().map(|class| &*class.name).chain([OTHERS]);
+        let names = self.link.subscribers.iter().map(|class| &*class.name).chain([SatelliteLink::OTHERS]);
         names.map(str::to_owned).zip(self.totals.iter().copied()).collect()
     }
 
@@ -137,9 +137,6 @@ fn keep<T>(all: &mut Vec<T>, stays: &[bool]) {
     let mut stays = stays.iter();
     all.retain(|_| stays.next() == Some(&true));
 }
-
-/// Name of subscribers that no table has, in metrics.
-const OTHERS: &str = "others";
 
 #[cfg(test)]
 mod tests {

@@ -7,13 +7,18 @@ use perigee_units::{Rate, Time};
 use crate::config::Rates;
 
 /// The last answer of the modem, and why there is none since.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Told(Mutex<(Option<(Rates, Time)>, String)>);
 
 /// The rates, and how old they are; or why they are not known.
 pub(super) type Known = Result<(Rates, Time), String>;
 
 impl Told {
+    /// No answer yet; `known` are rates of another source, and when it had them.
+    pub(super) fn new(known: Option<(Rates, Time)>) -> Self {
+        Self(Mutex::new((known, "the modem has not answered yet".to_owned())))
+    }
+
     pub(super) fn put(&self, answer: Result<Rates, String>, now: Time) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
@@ -26,7 +31,6 @@ impl Told {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match last.0 {
             Some((rates, at)) => Ok((rates, now - at)),
-            None if last.1.is_empty() => Err("the modem has not answered yet".to_owned()),
             None => Err(last.1.clone()),
         }
     }
@@ -80,8 +84,12 @@ mod tests {
 
     #[test]
     fn an_answer_grows_old_and_the_reason_is_the_last_failure() {
-        let told = Told::default();
-        assert!(told.last(Time::ZERO).is_err());
+        let told = Told::new(None);
+        assert_eq!(told.last(Time::ZERO), Err("the modem has not answered yet".to_owned()));
+        assert_eq!(
+            Told::new(Some((rates(9, 1), Time::ZERO))).last(Time::from_secs(2)),
+            Ok((rates(9, 1), Time::from_secs(2)))
+        );
         told.put(Ok(rates(20, 2)), Time::from_secs(1));
         told.put(Err("refused".to_owned()), Time::from_secs(2));
         assert_eq!(told.last(Time::from_secs(3)), Ok((rates(20, 2), Time::from_secs(2))));
