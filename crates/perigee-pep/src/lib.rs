@@ -20,7 +20,7 @@ mod version;
 pub use command::main;
 pub use config::{
     reference, Allow, AtLimit, Config, Forward, Leg, Limits, Network, Ports, Request, Rule, Terminal, Transparent,
-    Tunnel, TunnelCongestion, TunnelEnd,
+    Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
 pub use service::{read, run, Embedded};

@@ -15,7 +15,7 @@ use perigee_units::{Bytes, Rate, Time};
 pub use self::network::Network;
 use self::network::{is_local_form, never};
 pub use keys::reference;
-pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
+pub use tunnel::{Terminal, Tunnel, TunnelControl, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
 #[derive(Clone, Debug, PartialEq)]
