@@ -56,6 +56,7 @@ class Package:
         description: one line, then indented lines.
         cleaning: command of its removal.
         user: system user of its services; a file of systemd-sysusers makes it.
+        upgraded: commands of a newer version's installation.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Package:
     fields: dict[str, str] = field(default_factory=dict)
     cleaning: str = ""
     user: str = ""
+    upgraded: str = ""
 
 
 WHOLE = Package(
@@ -94,6 +96,12 @@ proxy that splits TCP connections in front of a satellite link
 """,
     {"Recommends": "iproute2, nftables"},
     user=PROXY,
+    upgraded="""\
+if [ -z "$DPKG_ROOT" ] && [ "$1" = configure ] && [ -n "$2" ] && systemctl --quiet is-active perigee-pep.service; then
+    # Whatever hinders it is said; the old process goes on.
+    perigee-pep upgrade /etc/perigee/pep.toml || echo "perigee-pep: restart the service to run the new version" >&2
+fi
+""",
 )
 RELOAD = """\
 #!/bin/sh
@@ -289,7 +297,7 @@ if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ] && [ "$1" = remove ]; then
 {stop}
 fi
 {package.cleaning}"""
-    begin = RELOAD + (USERS.format(user=package.user) if package.user else "")
+    begin = RELOAD + (USERS.format(user=package.user) if package.user else "") + package.upgraded
     for name, text in {"postinst": begin, "prerm": removal, "postrm": RELOAD}.items():
         (control / name).write_text(text, encoding="utf-8")
         (control / name).chmod(0o755)

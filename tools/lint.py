@@ -24,7 +24,7 @@ CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
 DESCRIBED_ABOVE = re.compile(
     r"^\.ci$|^\.github\b|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches|proptest-regressions)\b|^fuzz/(fuzz_targets|corpus)\b"
-    r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
+    r"|^python/perigee/stacks/programs/|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
 )
 
 # Where the text of a comment begins in a line of Rust, and of C.

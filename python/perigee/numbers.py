@@ -13,6 +13,26 @@ MOST_FIGURES = 4
 """Significant digits of a mean beside its standard deviation, at the most."""
 
 
+def significant(value: float, digits: int = 3) -> float:
+    """Round to significant digits.
+
+    Examples:
+        >>> significant(123456.7), significant(0.012345, 2), significant(math.inf)
+        (123000.0, 0.012, inf)
+    """
+    return float(f"{value:.{digits}g}")
+
+
+def for_json(value: float | None) -> float | None:
+    """Return a number of six digits, which JSON can have; none for none, and for what is not finite.
+
+    Examples:
+        >>> for_json(1.23456789), for_json(math.inf), for_json(None)
+        (1.23457, None, None)
+    """
+    return None if value is None or not math.isfinite(value) else significant(value, 6)
+
+
 def number(value: float | None, digits: int = 1) -> str:
     """Write a number for a table; a dash where there is none.
 

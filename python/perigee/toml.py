@@ -36,15 +36,34 @@ def document(content: Mapping[str, Any]) -> str:
         [vary]
         "flow.cc" = ["bbr", "reno"]
     """
-    plain, blocks = [], []
+    plain: dict[str, Any] = {}
+    blocks = []
     for key, value in content.items():
         if isinstance(value, Mapping):
-            blocks.append(_block(f"[{_key(key)}]", value, key))
+            blocks.append(f"[{_key(key)}]\n{lines(value, f'{key}.')}")
         elif _is_list(value) and value and all(isinstance(item, Mapping) for item in value):
-            blocks += [_block(f"[[{_key(key)}]]", item, key) for item in value]
+            blocks += [f"[[{_key(key)}]]\n{lines(item, f'{key}.')}" for item in value]
         else:
-            plain.append(f"{_key(key)} = {inline(value, key)}\n")
-    return "\n".join(["".join(plain), *blocks])
+            plain[key] = value
+    return "\n".join([lines(plain), *blocks])
+
+
+def lines(content: Mapping[str, Any], within: str = "") -> str:
+    """Return a table as TOML of one line per key, whatever its value is.
+
+    Args:
+        content: the table.
+        within: what comes before its keys in messages.
+
+    Raises:
+        InputError: a value is of a type that TOML does not have.
+
+    Examples:
+        >>> print(lines({"links": [{"delay": "1 ms"}], "rounds": 3}), end="")
+        links = [{ delay = "1 ms" }]
+        rounds = 3
+    """
+    return "".join(f"{_key(key)} = {inline(value, f'{within}{key}')}\n" for key, value in content.items())
 
 
 def inline(value: Any, key: str = "value") -> str:
@@ -59,7 +78,7 @@ def inline(value: Any, key: str = "value") -> str:
 
     Examples:
         >>> print(inline({"name": "cubic", "beta": "50 %", "fast": True}), inline([1, 2.5, "a"]))
-        {name = "cubic", beta = "50 %", fast = true} [1, 2.5, "a"]
+        { name = "cubic", beta = "50 %", fast = true } [1, 2.5, "a"]
         >>> inline(None, "flow.cc")
         Traceback (most recent call last):
         ...
@@ -76,7 +95,8 @@ def inline(value: Any, key: str = "value") -> str:
     if isinstance(value, Real) and math.isfinite(float(value)):
         return repr(float(value))
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(name)} = {inline(item, key)}" for name, item in value.items()) + "}"
+        pairs = ", ".join(f"{_key(name)} = {inline(item, key)}" for name, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
     if _is_list(value):
         return "[" + ", ".join(inline(item, key) for item in value) + "]"
     raise InputError(f"{key}: {value!r} is no value of a study; give text, a number, a list or a table")
@@ -96,12 +116,6 @@ def setting(value: Any, key: str = "value") -> str:
         if is_word or (native.quantity(value) is not None and value == value.strip() and "," not in value):
             return value
     return inline(value, key)
-
-
-def _block(head: str, table: Mapping[str, Any], key: str) -> str:
-    return "".join(
-        [f"{head}\n", *(f"{_key(name)} = {inline(value, f'{key}.{name}')}\n" for name, value in table.items())]
-    )
 
 
 def _is_list(value: object) -> bool:

@@ -21,7 +21,6 @@ import polars as pl
 import pytest
 
 from conftest import KERNEL, ROOT, Perigee, environment, next_line, running
-from perigee.attack import bench as bench_module
 from perigee.attack.bench import Bench, Result
 from perigee.attack.confirm import confirm
 from perigee.attack.figures import GOALS, Figures
@@ -35,6 +34,7 @@ from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.engines.emu.obstacle import obstacle
 from perigee.evaluation.studies import candidate
+from perigee.keeper import runs as runs_module
 from perigee.places import headers
 from perigee.report.pages.attack import page
 
@@ -301,7 +301,7 @@ def test_without_rights_the_reason_is_said_and_the_search_goes_on(tmp_path: Path
 
 
 def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_module, "RENEWED_AFTER", 2)
+    monkeypatch.setattr(runs_module, "RENEWED_AFTER", 2)
     started: list[Child] = []
 
     class Noted(Child):
@@ -311,7 +311,7 @@ def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(mon
             super().__init__(limits)
             started.append(self)
 
-    monkeypatch.setattr(bench_module, "Child", Noted)
+    monkeypatch.setattr(runs_module, "Child", Noted)
     bench = Bench(str(PLANTED / "cliff_at_610_ms.c"), ["reno"], 1)
     try:
         results = bench.measure([Trial(10, 100 + 10 * k, 125, 1) for k in range(5)])

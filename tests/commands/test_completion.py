@@ -102,6 +102,8 @@ def test_help_that_is_a_programs_own_is_left_to_it() -> None:
         ("perigee exec -l viasat", "files", ["viasat2"]),
         ("perigee exec --link geo -- ", "program 5", []),
         ("perigee cc show hy", "files", ["hybla"]),
+        ("perigee quic install ngt", "none", ["ngtcp2"]),
+        ("perigee quic matrix --cell ngtcp2/ngtcp2/geo/bbr2+", "none", ["ngtcp2/ngtcp2/geo/bbr2+window"]),
         ("perigee compare ", "folders", []),
         ("perigee analyze a.pcap ", "files", []),
         ("perigee report results/a --format p", "none", ["pdf", "png"]),

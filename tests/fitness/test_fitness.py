@@ -26,6 +26,7 @@ from perigee.fitness.figures import NAMES
 from perigee.fitness.marks import REFERENCES, as_good
 from perigee.fitness.running import scores
 from perigee.fitness.trying import LIMITS
+from perigee.keeper.kept import read
 
 PLANTED = ROOT / "tests" / "planted_cc"
 PAGE = ROOT / "docs" / "reference" / "score.md"
@@ -183,8 +184,8 @@ def test_references_are_computed_once_and_again_where_the_file_is_damaged(kept: 
     text = file.read_text(encoding="utf-8")
     damaged = kept / "perigee" / "damaged.json"
     damaged.write_text(text[: len(text) // 2], encoding="utf-8")
-    assert kept_module.read(damaged) is None
-    assert kept_module.read(file) == whole
+    assert read(damaged) is None
+    assert read(file) == whole
 
 
 @pytest.mark.usefixtures("kept")
@@ -203,6 +204,7 @@ def test_the_reference_names_every_key() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)  # Five minutes of two cores: of processor time, which is what counts on a busy machine too.
 @pytest.mark.usefixtures("kept")
 def test_a_core_scores_a_thousand_candidates_an_hour(tmp_path: Path) -> None:
     files = written.write(tmp_path, 200)

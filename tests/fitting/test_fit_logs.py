@@ -13,10 +13,12 @@ import pytest
 
 from conftest import ROOT, Perigee
 from perigee.errors import InputError
-from perigee.fitting.captured import Ceiling
-from perigee.fitting.fit import Measured
+from perigee.fitting.captured import Ceiling, transfers_of
+from perigee.fitting.fit import Measured, fit
+from perigee.fitting.loss import Runs
 from perigee.fitting.series import joined, read_pings
 from perigee.fitting.sources import measured_by
+from perigee.fitting.written_losses import part_of_losses
 
 DATA = ROOT / "tests" / "data" / "logs"
 PINGS = (
@@ -125,6 +127,17 @@ def test_what_arrives_of_a_flood_is_the_rate_and_what_arrives_before_it_settles_
     is_bound = lost < 500
     assert ("the link carries 8 Mbit/s or more" in (tmp_path / "x.toml").read_text()) == is_bound
     assert ("did not fill the path: its rate is a lower bound" in done.stderr) == is_bound
+    mbps = 8 * 1476 / 1448
+    ends = f"{0.99 * mbps:.3f} {'or more' if is_bound else f'to {1.01 * mbps:.3f}'} Mbit/s"
+    assert f"90 % interval of down.rate: {ends}" in done.stderr
+
+
+def test_a_flood_whose_sender_paused_is_a_lower_bound(tmp_path: Path) -> None:
+    tcp = download(tmp_path, [(0, 30.0)] * 10)
+    for arrived, is_flood in ([1_000_000, 1_300_000] * 5, False), ([1_150_000] * 10, True):
+        found = {one.is_udp: one for one in transfers_of([tcp, flood(tmp_path, arrived, 5_000)])}
+        assert (found[True].is_flood, found[True].burst_bytes) == (is_flood, 0.0)
+        assert any("its sender paused" in note for note in found[True].notes) != is_flood
 
 
 def test_growth_of_sampled_round_trips_counts_from_idle_pings_and_that_of_captures_from_their_own() -> None:
@@ -135,9 +148,49 @@ def test_growth_of_sampled_round_trips_counts_from_idle_pings_and_that_of_captur
 
 
 def test_losses_stand_in_the_direction_that_logs_tell_where_they_tell_enough() -> None:
-    assert Measured(lost={"down": 9, "up": 1}).part_of_losses("down") == pytest.approx(0.9)
-    assert Measured(lost={"down": 4, "up": 0}).part_of_losses("down") == 0.5
-    assert Measured().part_of_losses("up") == 0.5
+    assert part_of_losses("down", Measured(lost={"down": 9, "up": 1})) == pytest.approx(0.9)
+    assert part_of_losses("down", Measured(lost={"down": 4, "up": 0})) == 0.5
+    assert part_of_losses("up", Measured()) == 0.5
+
+
+def download(folder: Path, seconds: list[tuple[int, float]]) -> Path:
+    """Write what `iperf3 -R --get-server-output` would of 1,000 packets a second: sent again, and round trip, ms."""
+    streams = [
+        {"socket": 5, "start": at, "end": at + 1, "seconds": 1, "bytes": 1_448_000, "retransmits": again,
+         "snd_cwnd": 144_800, "rtt": round(1000 * rtt_ms), "sender": True}
+        for at, (again, rtt_ms) in enumerate(seconds)
+    ]  # fmt: skip
+    total = {"socket": 5, "start": 0, "end": len(seconds), "seconds": len(seconds), "bytes": 1_448_000 * len(seconds)}
+    sent = {**total, "retransmits": sum(again for again, _ in seconds), "sender": True}
+    test = {"protocol": "TCP", "num_streams": 1, "duration": len(seconds), "bytes": 0, "reverse": 1}
+    start = {"connected": [{"socket": 5}], "version": "iperf 3.12", "test_start": test}
+    end = {"streams": [{"sender": sent, "receiver": {**total, "sender": False}}], "sum_sent": sent}
+    kept = ("socket", "start", "end", "seconds", "bytes")
+    received = [{"streams": [{**{key: one[key] for key in kept}, "sender": False}]} for one in streams]
+    document = {
+        "start": start,
+        "intervals": received,
+        "end": end,
+        "server_output_json": {"start": start, "intervals": [{"streams": [one]} for one in streams], "end": end},
+    }
+    (folder / "tcp.json").write_text(json.dumps(document))
+    return folder / "tcp.json"
+
+
+def test_packets_sent_again_while_no_queue_stood_were_lost_on_the_path_where_pings_say_less(tmp_path: Path) -> None:
+    start, full = [(0, 31.0), (300, 31.0), (4, 32.0), (0, 32.0)], [(40, 80.0), (0, 70.0)]
+    quiet = [(at % 2, 31.0) for at in range(9)]
+    pings = read_pings(pinged(tmp_path / "ping.txt", [30.0] * 300))
+    (one,) = transfers_of([download(tmp_path, [*start, *full, *quiet])])
+    # Nine seconds without a queue, the first of which has the queue of the second before it at its beginning.
+    assert (one.quiet.sent, one.quiet.lost) == (9 * 1000 + 4, 4)
+    lost = Measured(pings=pings, captured=[one])
+    assert fit("x", lost).down.loss.toml == '"0.0444 %"'  # type: ignore[union-attr]
+    # A queue always, a policer, or more than pings can have lost: they are no losses of the path.
+    assert one.above(20.0).quiet.sent == 0
+    policed = replace(one, is_udp=True, is_flood=True, burst_bytes=1e5)
+    for other in ([one, policed], [replace(one, quiet=Runs(9000, ((1, 400),)))]):
+        assert fit("x", replace(lost, captured=other)).down.loss.toml == '"0 %"'  # type: ignore[union-attr]
 
 
 def test_logs_of_one_interval_as_two_clocks_tell_it_are_joined_and_of_two_intervals_are_not(tmp_path: Path) -> None:

@@ -156,6 +156,35 @@ def test_the_package_of_the_proxy_has_its_unit_manual_example_and_dashboards(pro
     assert "Depends" not in fields
 
 
+def test_a_newer_package_upgrades_the_service_that_runs_and_installs_where_that_fails(
+    proxy: Path, tmp_path: Path
+) -> None:
+    subprocess.run(["/usr/bin/dpkg-deb", "--control", proxy, tmp_path / "control"], check=True)
+    called = tmp_path / "called"
+    stubs = tmp_path / "stubs"
+    stubs.mkdir()
+
+    def installed(*arguments: str, runs: bool, is_upgraded: bool = True) -> tuple[str, str]:
+        """Calls and words of the installation, on a host where the service runs or not."""
+        called.write_text("")
+        upgrade = f"echo $* >> {called}\n{str(is_upgraded).lower()}"
+        for name, script in {
+            "systemctl": f"[ $1 = daemon-reload ] || {str(runs).lower()}",
+            "systemd-sysusers": "true",
+            "perigee-pep": upgrade,
+        }.items():
+            (stubs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (stubs / name).chmod(0o755)
+        environment = {"PATH": f"{stubs}:{os.environ['PATH']}"}
+        postinst = [str(tmp_path / "control/postinst"), *arguments]
+        done = subprocess.run(postinst, env=environment, capture_output=True, text=True, check=True)
+        return called.read_text(), done.stderr
+
+    assert installed("configure", "0.1", runs=True) == ("upgrade /etc/perigee/pep.toml\n", "")
+    assert installed("configure", "", runs=True)[0] == installed("configure", "0.1", runs=False)[0] == ""
+    assert "restart the service" in installed("configure", "0.1", runs=True, is_upgraded=False)[1]
+
+
 def test_both_packages_install_side_by_side_and_leave_nothing(
     package: Path, proxy: Path, dpkg: list[str], tmp_path: Path
 ) -> None:

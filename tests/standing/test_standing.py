@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import KERNEL
+from perigee.cc import kernel
 from perigee.core import native
 from perigee.engines.run.crew import Watch
 from perigee.engines.sim.engine import Simulator
@@ -72,6 +75,15 @@ def test_a_standing_has_verdicts_and_links_and_is_kept_by_version(
     monkeypatch.setattr(running, "__version__", "another")
     measured(tmp_path)
     assert asked == ["hybla", *NAMES]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not KERNEL.exists(), reason="needs root, and the kernel's types")
+def test_what_a_killed_standing_left_in_the_kernel_is_taken_out() -> None:
+    kernel.load("reno", [], name=running.IN_KERNEL)
+    found = running.in_kernel("cubic")
+    assert found is not None
+    assert found["loads"], found["said"]
+    assert running.IN_KERNEL not in [one["name"] for one in kernel.status()["loaded"]]
 
 
 @pytest.mark.usefixtures("no_kernel")

@@ -31,7 +31,7 @@ FIGURE = {"mean": 12.3, "half_width": 0.4}
 UNKNOWN = {"mean": None, "half_width": None}
 VIEW = ROOT / "tests" / "standing" / "standing.mjs"
 LINKS = """
-return [...document.querySelectorAll('td a[href^="#study"]')].map((one) => [one.textContent, one.getAttribute("href")])
+return [...document.querySelectorAll('a[href^="#study"]')].map((one) => [one.textContent, one.getAttribute("href")])
 """
 
 
@@ -85,7 +85,7 @@ def is_right(links: list[list[str]], text: str) -> bool:
         study("geo").replace(CANDIDATE, "cubic"),
         study("geo").replace(CANDIDATE, "bbr"),
     ]
-    return "12.3 ± 0.4" in text and "<b>bbr</b>" in text
+    return "12.30 ± 0.40" in text and "<b>bbr</b>" in text
 
 
 def test_each_cell_of_a_published_standing_leads_to_its_study(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-//! Confinement of a compiler by the kernel: files by Landlock, system calls by seccomp.
+//! Confinement of a compiler, or of a program of others, by the kernel: files by Landlock, system calls by seccomp.
 //!
 //! The text that it compiles may be a stranger's. It reads the system's programs and headers ([`SYSTEM`]) and the places it
 //! is given, writes one folder, executes the system's programs only, and has no network. What it starts stays in its group
@@ -15,7 +15,8 @@ use std::process::Command;
 use landlock::{
     path_beneath_rules, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope, ABI,
 };
-use rustix::process::{set_parent_process_death_signal, Signal};
+use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
+use rustix::thread::{set_capabilities, CapabilitySet, CapabilitySets};
 
 use crate::seccomp;
 
@@ -41,9 +42,9 @@ pub(crate) enum Held {
 /// # Errors
 /// Where the kernel has Landlock and refuses the rules.
 pub(crate) fn confine(command: &mut Command, reach: &Reach<'_>) -> io::Result<Held> {
-    let rules = rules(command.get_program(), reach)?;
+    let rules = rules(&own_folders(command.get_program()), reach.reads, &[reach.writes])?;
     let held = if rules.is_some() { Held::Yes } else { Held::No };
-    let filter = seccomp::program(REFUSED, &[]);
+    let filter = seccomp::program(&[NETWORK, REFUSED].concat(), &[]);
     command.env("TMPDIR", reach.writes).env("CCACHE_DISABLE", "1");
     let apply = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -58,21 +59,50 @@ pub(crate) fn confine(command: &mut Command, reach: &Reach<'_>) -> io::Result<He
     Ok(held)
 }
 
+/// Confines this process for good, which is to execute a program of others next: it reads and executes the system's files and
+/// `reads`, writes `writes` too, has no rights of root, starts no other process, and reaches none. Its network is that of its namespace.
+///
+/// # Errors
+/// Where the kernel has no Landlock, or refuses.
+pub fn confine_program(reads: &[PathBuf], writes: &[PathBuf]) -> io::Result<()> {
+    let rules = rules(reads, &[] as &[&Path], writes)?.ok_or(io::Error::from(io::ErrorKind::Unsupported))?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    // With it root does not get its rights back by executing a program.
+    seccomp::gain_nothing()?;
+    restrict_self(&rules)?;
+    seccomp::apply(&seccomp::threads_only())?;
+    seccomp::apply(&seccomp::program(REFUSED, &[]))
+}
+
+/// Has the kernel kill this process when the thread of the process `parent` that started it ends.
+///
+/// # Errors
+/// If it is gone already.
+pub fn die_with(parent: u32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // One that ended before that sends nothing any more.
+    match getppid().map(Pid::as_raw_nonzero) {
+        Some(pid) if pid.get() as u32 == parent => Ok(()),
+        _ => Err(io::Error::other("the process that started this one is gone")),
+    }
+}
+
 /// Whether the kernel can hold a compiler to its files.
 pub fn is_enforced() -> bool {
     created().is_ok_and(|rules| Option::<OwnedFd>::from(rules).is_some())
 }
 
-/// A Landlock domain to be; `None`: the kernel has no Landlock.
-fn rules(program: &OsStr, reach: &Reach<'_>) -> io::Result<Option<OwnedFd>> {
+/// A Landlock domain to be, which executes the system's files and `executes`; `None`: the kernel has no Landlock.
+fn rules(executes: &[PathBuf], reads: &[impl AsRef<Path>], writes: &[impl AsRef<Path>]) -> io::Result<Option<OwnedFd>> {
     let (read, list) = (AccessFs::ReadFile, AccessFs::ReadFile | AccessFs::ReadDir);
     let all = AccessFs::from_all(ABI_KNOWN);
     let created = created()?
         .add_rules(path_beneath_rules(SYSTEM, list | AccessFs::Execute))
-        .and_then(|rules| rules.add_rules(path_beneath_rules(own_folders(program), list | AccessFs::Execute)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(executes, list | AccessFs::Execute)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, read | AccessFs::WriteFile)))
-        .and_then(|rules| rules.add_rules(path_beneath_rules(reach.reads, list)))
-        .and_then(|rules| rules.add_rules(path_beneath_rules([reach.writes], all & !AccessFs::Execute)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(reads, list)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(writes, all & !AccessFs::Execute)))
         .map_err(io::Error::other)?;
     Ok(created.into())
 }
@@ -118,11 +148,11 @@ const SYSTEM: [&str; 8] =
     ["/usr", "/bin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.preload"];
 /// Devices that hold nothing.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
-/// The network; processes of others (signals to them: Landlock, from Linux 6.12 on); a session or a group of its own, in which
-/// what it starts would outlive it; the kernel's keys, programs and counters.
+/// The network.
+const NETWORK: &[libc::c_long] = &[libc::SYS_socket, libc::SYS_socketpair];
+/// Processes of others (signals to them: Landlock, from Linux 6.12 on); a session or a group of its own, in which what it starts
+/// would outlive it; the kernel's keys, programs and counters.
 const REFUSED: &[libc::c_long] = &[
-    libc::SYS_socket,
-    libc::SYS_socketpair,
     libc::SYS_io_uring_setup,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,

@@ -27,7 +27,7 @@ use bounded::{Ending, Limits, Outcome};
 use confinement::{confine, Held, Reach};
 use hints::hints;
 
-pub use confinement::is_enforced;
+pub use confinement::{confine_program, die_with, is_enforced};
 
 /// Why there is no object.
 #[derive(Debug)]

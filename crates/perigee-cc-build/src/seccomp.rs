@@ -33,18 +33,33 @@ pub fn apply(filter: &[libc::sock_filter]) -> io::Result<()> {
     Err(error)
 }
 
+/// The filter that lets a process have threads, and start no other process. `clone3`, whose flags no filter can read, is said to be
+/// missing (ENOSYS), so that the system's library takes `clone`.
+pub fn threads_only() -> Vec<libc::sock_filter> {
+    let error = |number: i32| give(libc::SECCOMP_RET_ERRNO | number as u32);
+    let mut program = vec![
+        load(std::mem::offset_of!(libc::seccomp_data, nr)),
+        jump(libc::BPF_JEQ, libc::SYS_clone3 as u32, 0, 1),
+        error(libc::ENOSYS),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    for call in [libc::SYS_fork, libc::SYS_vfork] {
+        program.extend([jump(libc::BPF_JEQ, call as u32, 0, 1), error(libc::EPERM)]);
+    }
+    program.extend([
+        jump(libc::BPF_JEQ, libc::SYS_clone as u32, 0, 3),
+        load(std::mem::offset_of!(libc::seccomp_data, args)),
+        jump(libc::BPF_JSET, libc::CLONE_THREAD as u32, 1, 0),
+        error(libc::EPERM),
+        give(libc::SECCOMP_RET_ALLOW),
+    ]);
+    program
+}
+
 /// The filter that refuses (EPERM) these calls, those of `own` unless their first argument is 0, the caller itself, and all calls of
 /// another architecture; it allows the others.
 pub fn program(refused: &[libc::c_long], own: &[libc::c_long]) -> Vec<libc::sock_filter> {
-    let load = |offset: usize| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset as u32);
-    let give = |answer: u32| statement(libc::BPF_RET | libc::BPF_K, answer);
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    let jump = |test: u32, value: u32, then: u8, otherwise: u8| libc::sock_filter {
-        code: (libc::BPF_JMP | test | libc::BPF_K) as u16,
-        jt: then,
-        jf: otherwise,
-        k: value,
-    };
     let (count, tested) = (refused.len() as u8, own.len() as u8);
     let mut program = vec![
         load(std::mem::offset_of!(libc::seccomp_data, arch)),
@@ -61,6 +76,18 @@ pub fn program(refused: &[libc::c_long], own: &[libc::c_long]) -> Vec<libc::sock
     program.extend([give(libc::SECCOMP_RET_ALLOW), first, jump(libc::BPF_JEQ, 0, 1, 0), give(refuse)]);
     program.push(give(libc::SECCOMP_RET_ALLOW));
     program
+}
+
+fn load(offset: usize) -> libc::sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset as u32)
+}
+
+fn give(answer: u32) -> libc::sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, answer)
+}
+
+fn jump(test: u32, value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
+    libc::sock_filter { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: then, jf: otherwise, k: value }
 }
 
 fn statement(code: u32, k: u32) -> libc::sock_filter {

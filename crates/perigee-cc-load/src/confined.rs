@@ -13,7 +13,7 @@ use object::{Object as _, ObjectSegment as _};
 use perigee_cc::{Algorithm, ProgressNote};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
-use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
+use rustix::process::{setrlimit, Resource, Rlimit};
 
 use crate::alone::stay_alone;
 use crate::error::LoadError;
@@ -38,11 +38,7 @@ pub struct Compiled {
 /// # Errors
 /// If the system does not do it, or the parent is gone already.
 pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // One that ended before that sends nothing any more.
-    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get() as u32) != Some(parent) {
-        return Err(io::Error::other("the process that started this one is gone"));
-    }
+    perigee_cc_build::die_with(parent)?;
     let limits = [
         (Resource::As, memory),
         (Resource::Core, 0),

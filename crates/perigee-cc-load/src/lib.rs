@@ -31,5 +31,5 @@ pub use error::LoadError;
 pub use faults::WHERE;
 pub use lines::{lines_of, Line};
 pub use loader::Loader;
-pub use perigee_cc_build::{is_enforced as compilers_are_confined, BuildError};
+pub use perigee_cc_build::{confine_program, die_with, is_enforced as compilers_are_confined, BuildError};
 pub use scratch::{scratch, scratch_prefix, started, sweep};

@@ -7,7 +7,7 @@ use perigee_units::{Rate, Ratio, Time, UnitError};
 pub struct Param {
     /// Its key in a study.
     pub name: &'static str,
-    /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (0 or 1), names as `a|b|c` (a choice; their
+    /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (on or off), names as `a|b|c` (a choice; their
     /// order is the value), `1/N` (parts of N) or `1` (a plain number).
     pub unit: &'static str,
     /// The value that holds unless a study sets another.
@@ -71,7 +71,7 @@ fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
         "switch" => match text {
             "on" | "true" => Ok(1),
             "off" | "false" => Ok(0),
-            _ => Err(Unreadable::new(format!("`{text}` is neither on nor off"), "write true or false")),
+            _ => Err(Unreadable::new(format!("`{text}` is neither on nor off"), "write on or off")),
         },
         _ => {
             // The unit of a plain number is no part of its text.
@@ -160,7 +160,7 @@ mod tests {
     fn a_value_without_its_unit_says_what_to_write() {
         let unreadable = Unreadable::new("`25` has no unit".to_owned(), "write \"25 ms\"");
         assert_eq!(read("us", "25"), Err(unreadable));
-        assert!(read("switch", "1").is_err_and(|e| e.fix.contains("write true or false")));
+        assert!(read("switch", "1").is_err_and(|e| e.fix.contains("write on or off")));
         assert!(read("a|b", "c").is_err_and(|e| e.fix == "write one of \"a\", \"b\""));
         assert!(read("1/1024", "1/0").is_err());
         assert!(read("packets", "ten").is_err_and(|e| e.fix.contains("write \"10 packets\"")));

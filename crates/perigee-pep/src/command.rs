@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `rules`, `host`, `status`, `doctor`.
+//! The command line: `run`, `upgrade`, `reload`, `check`, `rules`, `host`, `status`, `doctor`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,8 +9,10 @@ use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::intercept::script;
 use crate::host::survey::survey;
+use crate::link;
 use crate::service::answers::ask;
-use crate::service::{read, run};
+use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
+use crate::service::{read, run, take_over};
 use crate::tunnel;
 use crate::version::VERSION;
 
@@ -28,15 +30,30 @@ pub fn main(arguments: &[OsString]) -> u8 {
             return 0;
         }
         2 if is(0, "run") => run(words[1]),
+        2 if is(0, "upgrade") => upgrade(words[1]).map(|said| println!("{said}")),
+        2 if is(0, "reload") => reload(words[1]).map(|said| println!("{said}")),
+        2 if is(0, TAKE_OVER) => {
+            let done = take_over(words[1]);
+            // The process that has started it waits for this.
+            return done.map_or_else(
+                |error| {
+                    println!("{} {}", code(&error), one_line(&error.to_string()));
+                    code(&error)
+                },
+                |()| 0,
+            );
+        }
         2 if is(0, "check") => read(words[1]).and_then(|config| {
             tunnel::check(&config)?;
+            link::check(&config).map_err(|error| ServiceError::Input(error.to_string()))?;
             let count = config.rules.len() - 1;
             println!(
-                "{}: {} forwarded, {}{}, {count} {}",
+                "{}: {} forwarded, {}{}{}, {count} {}",
                 words[1].display(),
                 counted(config.forwards.len(), "address", "addresses"),
                 if config.transparent.is_some() { "interception" } else { "no interception" },
                 if config.tunnel.is_some() { ", a tunnel" } else { "" },
+                if config.link.is_some() { ", a shared link" } else { "" },
                 if count == 1 { "rule" } else { "rules" },
             );
             Ok(())
@@ -63,13 +80,17 @@ pub fn main(arguments: &[OsString]) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("perigee-pep: {}", one_line(&error.to_string()));
-            match error {
-                ServiceError::File { .. }
-                | ServiceError::Pem { .. }
-                | ServiceError::Config(_)
-                | ServiceError::Input(_) => 2,
-                ServiceError::Taken(_) | ServiceError::System { .. } | ServiceError::Transfer(_) => 1,
-            }
+            code(&error)
+        }
+    }
+}
+
+/// Exit code of an error.
+fn code(error: &ServiceError) -> u8 {
+    match error {
+        ServiceError::File { .. } | ServiceError::Pem { .. } | ServiceError::Config(_) | ServiceError::Input(_) => 2,
+        ServiceError::Taken(_) | ServiceError::System { .. } | ServiceError::Transfer(_) | ServiceError::Upgrade(_) => {
+            1
         }
     }
 }
@@ -94,6 +115,8 @@ const HELP: &str = "\
 perigee-pep: a proxy that splits TCP connections over satellite links
 
   perigee-pep run CONFIG.toml       run the service until SIGTERM; SIGHUP reloads its configuration
+  perigee-pep upgrade CONFIG.toml   run this program in place of the running service, which ends its connections
+  perigee-pep reload CONFIG.toml    have the running service reload its configuration, or upgrade it to this version
   perigee-pep check CONFIG.toml     check the configuration and report its errors
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
   perigee-pep host CONFIG.toml      print which rules and routes of this host need a change, and the fix, as root

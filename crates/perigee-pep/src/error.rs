@@ -34,6 +34,9 @@ pub enum ServiceError {
     /// A transfer has failed.
     #[error("{0}")]
     Transfer(String),
+    /// A new process does not take over from the one that runs.
+    #[error("{0}")]
+    Upgrade(String),
     /// Another service has the address.
     #[error("{0}: another perigee-pep has it in this network namespace; stop that one first")]
     Taken(String),

@@ -11,6 +11,7 @@ mod error;
 mod event_loop;
 mod host;
 mod legs;
+mod link;
 mod relay;
 mod service;
 mod shared;
@@ -19,8 +20,8 @@ mod version;
 
 pub use command::main;
 pub use config::{
-    reference, Allow, AtLimit, Config, Forward, Leg, Limits, Network, Ports, Request, Rule, Terminal, Transparent,
-    Tunnel, TunnelControl, TunnelEnd,
+    reference, Allow, Asking, AtLimit, Config, Forward, Leg, Limits, Network, Portion, Ports, RateSource, Rates,
+    Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
 pub use service::{read, run, Embedded};

@@ -39,6 +39,15 @@ pub(crate) fn confine(memory: u64, parent: u32, note: i32) -> PyResult<Note> {
     Ok(Note(perigee_cc_load::confine(memory, parent, note)?))
 }
 
+/// Confines this process for good, which executes a program of others next: it reads and executes what is in `reads` beside the
+/// system's files, and writes `writes`. It is killed when the thread of the process `parent` that started it ends.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
+pub(crate) fn confine_program(parent: u32, reads: Vec<PathBuf>, writes: Vec<PathBuf>) -> PyResult<()> {
+    perigee_cc_load::die_with(parent)?;
+    Ok(perigee_cc_load::confine_program(&reads, &writes)?)
+}
+
 /// Bytes of the shared memory of a note.
 #[pyfunction]
 pub(crate) fn note_bytes() -> usize {

@@ -419,7 +419,9 @@ mod _core {
         Algorithm, Check, HostSystem, Parameter,
     };
     #[pymodule_export]
-    use super::confined::{confine, lines_of, note_bytes, noted, trial_events, where_signal, Note, Noted, Trial};
+    use super::confined::{
+        confine, confine_program, lines_of, note_bytes, noted, trial_events, where_signal, Note, Noted, Trial,
+    };
     #[pymodule_export]
     use super::emulate::{
         emu_clean, link_size, run_behind, scratch_prefix, DirectionSample, EndedProcess, LinkReport, ProgramReport,

@@ -18,12 +18,13 @@ use crate::population_flow::PopulationFlow;
 use crate::proxy::{Proxy, ProxyState};
 use crate::result::{Captured, RunResult, SimError};
 use crate::session_flow::SessionFlow;
+use crate::shaper::{Shapers, INTERVAL};
 use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
 /// A run in progress.
 ///
 /// Event sources, in their order at one instant: links, endpoints (two per leg), instants of flows, the sampling of the series, the
-/// time limit, route changes, and sources that populations add during the run.
+/// time limit, route changes, divisions of links, and sources that populations add during the run.
 pub(crate) struct Engine<'a> {
     run: &'a Run,
     scenario: &'a Scenario,
@@ -33,6 +34,7 @@ pub(crate) struct Engine<'a> {
     live: Vec<u32>,
     pub(crate) tables: Tables,
     sources: FirstSources,
+    shapers: Shapers,
     pub(crate) events: u64,
     pub(crate) latest: Time,
 }
@@ -45,6 +47,7 @@ struct FirstSources {
     sampling: u32,
     limit: u32,
     routes: u32,
+    divisions: u32,
 }
 
 impl<'a> Engine<'a> {
@@ -57,6 +60,9 @@ impl<'a> Engine<'a> {
         if let Some(flow) = scenario.flows.iter().find(|flow| flow.traffic.quic().is_some()) {
             return Err(SimError::NoQuic(flow.name.to_string()));
         }
+        let shapers = Shapers::new(scenario);
+        // A proxy that owns a queue looks at what its link has been offered by now.
+        let carriage = Carriage { cut_through: carriage.cut_through && shapers.is_empty(), ..carriage };
         let mut network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
         let first_legs = (0..flows as u32).map(|flow| LegOf { flow, leg: 0 });
@@ -69,6 +75,7 @@ impl<'a> Engine<'a> {
             sampling: queue.add_sources(1),
             limit: queue.add_sources(1),
             routes: queue.add_sources(1),
+            divisions: queue.add_sources(1),
         };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
@@ -79,6 +86,9 @@ impl<'a> Engine<'a> {
             queue.set(sources.sampling, interval);
         }
         queue.set(sources.limit, scenario.time_limit);
+        if !shapers.is_empty() {
+            queue.set(sources.divisions, INTERVAL);
+        }
         if let Some(at) = network.next_route_change() {
             network.queue.set(sources.routes, at);
         }
@@ -94,6 +104,7 @@ impl<'a> Engine<'a> {
             live: Vec::new(),
             tables: Tables::default(),
             sources,
+            shapers,
             events: 0,
             latest: Time::ZERO,
         })
@@ -120,7 +131,7 @@ impl<'a> Engine<'a> {
                     Departure::Dropped { at } => self.packet_dropped(at, &buffer.stored),
                     Departure::Nothing => {}
                 }
-            } else if source > self.sources.routes {
+            } else if source > self.sources.divisions {
                 self.added_event(now, source, &mut buffer);
             } else {
                 self.event(now, source);
@@ -203,8 +214,10 @@ impl<'a> Engine<'a> {
             self.sample(now);
         } else if source == self.sources.limit {
             self.time_is_up(now);
-        } else {
+        } else if source == self.sources.routes {
             self.change_routes(now);
+        } else {
+            self.divide_links(now);
         }
     }
 
@@ -360,6 +373,20 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The proxies that own the queue of a link divide its rate anew.
+    #[cold]
+    fn divide_links(&mut self, now: Time) {
+        let Self { flows, scenario, world, shapers, .. } = self;
+        for (flow, spec) in flows.iter_mut().zip(&scenario.flows) {
+            flow.each_proxy_end(&mut |end| shapers.ask(spec, end, &world.network));
+        }
+        shapers.divide(now, &world.network);
+        for flow in flows {
+            flow.each_proxy_end(&mut |end| shapers.grant(end, &world.network));
+        }
+        world.network.queue.set(self.sources.divisions, now + INTERVAL);
+    }
+
     #[cold]
     fn change_routes(&mut self, now: Time) {
         for (at, packet) in self.world.network.change_routes(now) {
@@ -371,11 +398,11 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether flows are open but nothing will ever happen to them: only sampling and the time limit are pending.
+    /// Whether flows are open but nothing will ever happen to them: only sampling, the time limit and divisions are pending.
     fn is_stalled(&self) -> bool {
-        let queue = &self.world.network.queue;
-        let own = [self.sources.sampling, self.sources.limit].map(|source| usize::from(queue.due(source).is_some()));
-        self.world.has_open_flows() && queue.len() == own[0] + own[1]
+        let (queue, FirstSources { sampling, limit, divisions, .. }) = (&self.world.network.queue, self.sources);
+        let own = [sampling, limit, divisions].into_iter().filter(|source| queue.due(*source).is_some());
+        self.world.has_open_flows() && queue.len() == own.count()
     }
 
     /// The time limit: flows that have not ended do so now, incomplete.

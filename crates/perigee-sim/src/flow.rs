@@ -11,6 +11,7 @@ use crate::population_flow::PopulationFlow;
 use crate::queue::EventQueue;
 use crate::result::Logged;
 use crate::session_flow::SessionFlow;
+use crate::shaper::ProxyEnd;
 use crate::world::{LegEnd, World};
 
 /// A flow over QUIC, of which a build without its stack has none.
@@ -67,6 +68,15 @@ impl Flow<'_> {
             (outstanding != held)
                 .then(|| format!("waits for {outstanding} packets, of which {held} are in the network"))
         })
+    }
+
+    /// Visits the ends of its connections at proxies, always in the same order.
+    pub(crate) fn each_proxy_end(&mut self, visit: &mut impl FnMut(&mut ProxyEnd<'_>)) {
+        match self {
+            Self::Session(flow) => flow.session.each_proxy_end(visit),
+            Self::Population(flow) => flow.sessions().for_each(|session| session.each_proxy_end(visit)),
+            Self::Pending(_) | Self::Datagram(_) | Self::Quic(_) => {}
+        }
     }
 
     /// Payloads that the network keeps for it.

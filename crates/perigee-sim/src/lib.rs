@@ -39,6 +39,7 @@ mod ring;
 mod routes;
 mod session;
 mod session_flow;
+mod shaper;
 mod simulation;
 mod state_log;
 mod store;

@@ -21,7 +21,7 @@
 use perigee_link::{Link, Offered, Packet, Transit};
 use perigee_results::{LinkLog, Links};
 use perigee_study::{read_link, FlowSpec, RouteChange, Scenario, Waiting};
-use perigee_units::Time;
+use perigee_units::{Rate, Time};
 
 use crate::calendar::Calendar;
 use crate::captures::Captures;
@@ -58,6 +58,13 @@ pub(crate) struct Traffic {
     /// Packets that [`Network::send`] reported as dropped.
     pub(crate) dropped_at_once: u64,
     pub(crate) arrived: u64,
+}
+
+/// Packets that are offered to a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The fate of a packet, as far as it is known now.
@@ -264,6 +271,25 @@ impl Network {
         let hop = &self.hops[link as usize];
         let next = if hop.feed_forward { hop.calendar.next() } else { hop.next_event() };
         next.unwrap_or(Time::MAX)
+    }
+
+    /// The link of the study over which packets of a way leave their node now.
+    pub(crate) fn leaves_over(&self, way: u32) -> u32 {
+        match self.routes.first(way) {
+            inside if inside as usize >= self.visible => self.routes.after(way, inside) & !LATER,
+            link => link,
+        }
+    }
+
+    /// The rate of a link at an instant.
+    pub(crate) fn rate_of(&self, link: u32, at: Time) -> Rate {
+        self.hops[link as usize].link.rate_at(at)
+    }
+
+    /// The packets that a link has been offered.
+    pub(crate) fn offered(&self, link: u32) -> Offer {
+        let counters = self.hops[link as usize].link.counters();
+        Offer { packets: counters.offered_packets, bytes: counters.offered_bytes }
     }
 
     pub(crate) fn next_route_change(&self) -> Option<Time> {

@@ -378,6 +378,11 @@ impl<'a> PopulationFlow<'a> {
         self.slots.iter().filter_map(|slot| slot.visit.as_ref()).flat_map(|visit| visit.session.legs())
     }
 
+    /// The open sessions.
+    pub(crate) fn sessions(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.slots.iter_mut().filter_map(|slot| slot.visit.as_mut()).map(|visit| &mut visit.session)
+    }
+
     /// Packets that are in the network.
     pub(crate) fn outstanding(&self) -> u64 {
         let on_lines = self.access.packets();

@@ -11,6 +11,7 @@ use perigee_units::Time;
 use crate::application::Stream;
 use crate::connection::Connection;
 use crate::proxy::Pipe;
+use crate::shaper::{Account, ProxyEnd};
 use crate::world::World;
 
 /// A proxy between two legs.
@@ -27,6 +28,8 @@ pub(crate) struct Relay {
     has_failed: bool,
     /// The data, and the reverse direction.
     pipes: [Pipe; 2],
+    /// Counters of its ends in these directions, where it owns a queue.
+    accounts: [Account; 2],
 }
 
 /// A proxy with the legs on both sides of it.
@@ -38,7 +41,16 @@ pub(crate) struct Junction<'a> {
 
 impl Relay {
     pub(crate) fn new(proxy: u32, opener: End, memory: u32) -> Self {
-        Self { proxy, opener, memory, is_open: false, request: None, has_failed: false, pipes: Default::default() }
+        Self {
+            proxy,
+            opener,
+            memory,
+            is_open: false,
+            request: None,
+            has_failed: false,
+            pipes: Default::default(),
+            accounts: Default::default(),
+        }
     }
 
     /// Whether a SYN waits until the next leg is established, for a proxy that connects first.
@@ -175,6 +187,25 @@ impl Junction<'_> {
         } else if let Some(end) = active {
             self.leg(end).schedule(end, world);
         }
+    }
+
+    /// The two ends at the proxy, if both legs are established: that which sends the data on, and that of the reverse direction.
+    pub(crate) fn ends(&mut self) -> Option<[ProxyEnd<'_>; 2]> {
+        let outlets = [self.down.outlet(End::From), self.up.outlet(End::To)];
+        let Relay { proxy, accounts: [data, back], .. } = &mut *self.relay;
+        let [receiving, sending] = ends(self.up, self.down)?;
+        if !(receiving.is_established() && sending.is_established()) {
+            return None;
+        }
+        let unread = [receiving.unread(), sending.unread()];
+        let end = |at: usize, host, account| ProxyEnd {
+            proxy: *proxy,
+            outlet: outlets[at],
+            host,
+            unread: unread[at],
+            account,
+        };
+        Some([end(0, sending, data), end(1, receiving, back)])
     }
 
     /// The leg of an end at the proxy.

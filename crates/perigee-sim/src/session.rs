@@ -15,6 +15,7 @@ use crate::leg_meters::LegMeter;
 use crate::packet::{NetPacket, Parcel as _};
 use crate::proxy::ProxyState;
 use crate::relay::{Junction, Relay};
+use crate::shaper::ProxyEnd;
 use crate::world::{LegEnd, World};
 
 pub(crate) struct Session {
@@ -318,6 +319,15 @@ impl Session {
             let state = &mut proxies[relay.proxy as usize];
             state.connections += u32::from(ends().any(|host| host.was_established() && !host.is_closed()));
             state.unread_bytes += ends().map(Stream::unread).sum::<u64>();
+        }
+    }
+
+    /// Visits the ends at proxies.
+    pub(crate) fn each_proxy_end(&mut self, visit: &mut impl FnMut(&mut ProxyEnd<'_>)) {
+        let Some(further) = self.further.as_deref_mut() else { return };
+        for number in 0..further.relays.len() {
+            let mut junction = junction(&mut self.first, &mut further.legs, &mut further.relays, number);
+            junction.ends().into_iter().flatten().for_each(|mut end| visit(&mut end));
         }
     }
 

@@ -9,6 +9,7 @@ use perigee_units::{suggestion, Bytes};
 use crate::ends::{apply_tcp, congestion_control};
 use crate::hosts::TCP;
 use crate::kinds::CC;
+use crate::link_queue::{self, LINK_QUEUE};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::run::{FlowSpec, Scenario, Traffic};
@@ -80,6 +81,13 @@ pub(crate) static SIDE: Section = Section {
              or a file, as of flows.",
         ),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of the proxy's sockets on this link, over those of `[hosts]`."),
+        key(
+            "link",
+            Kind::Table(&LINK_QUEUE),
+            "",
+            "The proxy owns the queue of this link: what it sends there stays below the link's rate, and waits in the \
+             proxy, shared between subscribers, the hosts that open connections.",
+        ),
     ],
 };
 
@@ -156,14 +164,15 @@ fn proxy<'a>(
         "connect-first" => Handshake::Connect,
         _ => Handshake::Accept,
     };
-    let spec = ProxySpec {
+    let mut spec = ProxySpec {
         name: name.into(),
         node: at,
         handshake,
         buffer: table.get("buffer")?,
         memory: table.get("memory")?,
+        queues: Vec::new(),
     };
-    let mut sides = Vec::new();
+    let (mut sides, enabled) = (Vec::new(), table.get("enabled")?);
     for (link, node) in table.table.node("sides").map_or(&[][..], entries_of) {
         let number = place.links.iter().position(|known| known == link);
         let own = |number: &usize| {
@@ -180,10 +189,14 @@ fn proxy<'a>(
         if let Some(settings) = side.inner("tcp")? {
             apply_tcp(&settings, &mut config)?;
         }
+        if let Some(queue) = side.inner("link")?.filter(|_| enabled) {
+            let away = 2 * number + usize::from(place.edges[2 * number].0 != at);
+            spec.queues.extend(link_queue::read(&queue, away as u32)?);
+        }
         let (cc, cc_params) = congestion_control(&side, outside)?;
         sides.push((number, LegEnd { cc, cc_params, config }));
     }
-    Ok(Proxy { enabled: table.get("enabled")?, table, spec, sides })
+    Ok(Proxy { table, spec, enabled, sides })
 }
 
 impl Proxy<'_> {
@@ -337,6 +350,7 @@ pub(crate) fn in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> V
     let legs =
         |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
     let split = scenario.flows.iter().filter(legs).count();
+    let queues = proxy.queues.iter().map(|queue| link_queue::in_words(queue, scenario));
     vec![
         ("node", scenario.nodes[proxy.node as usize].to_string()),
         ("handshake", handshake.to_owned()),
@@ -344,4 +358,7 @@ pub(crate) fn in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> V
         ("memory", proxy.memory.to_string()),
         ("flows that it splits", split.to_string()),
     ]
+    .into_iter()
+    .chain(queues.map(|words| ("queue that it owns", words)))
+    .collect()
 }

@@ -12,6 +12,7 @@ use serde_json::{json, Value};
 use crate::flows::FLOW;
 use crate::hosts::TCP;
 use crate::keys::{CAPTURE, EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
+use crate::link_queue::LINK_QUEUE;
 use crate::links::direction::DIRECTION;
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
@@ -111,7 +112,7 @@ fn in_linux(key: &Key) -> String {
 }
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 14] = [
+static SECTIONS: [&Section; 15] = [
     &STUDY,
     &MEASURE,
     &MILESTONES,
@@ -123,6 +124,7 @@ static SECTIONS: [&Section; 14] = [
     &QUIC,
     &PROXY,
     &SIDE,
+    &LINK_QUEUE,
     &EXPERIMENT,
     &LIVE,
     &REDUCED,

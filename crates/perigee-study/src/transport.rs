@@ -1,9 +1,12 @@
 //! Connections of flows over TCP and QUIC, the proxies that split them, and the end that opens a connection.
 
+use std::fmt;
+
 use perigee_cc::Selected;
 use perigee_results::Name;
 use perigee_settings::Config;
-use perigee_units::{encode_enum, encode_struct, Bytes, Time};
+use perigee_share::Policy;
+use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Rate, Ratio, Time};
 
 /// The two ends of a TCP connection.
 #[derive(Clone, Debug)]
@@ -124,6 +127,27 @@ pub struct ProxySpec {
     pub buffer: Bytes,
     /// Maximum of such payload of all its connections.
     pub memory: Bytes,
+    /// The links whose queues it owns.
+    pub queues: Vec<LinkQueue>,
+}
+
+/// A link whose queue a proxy owns, in the direction away from it: what it sends there stays below the link's rate.
+#[derive(Clone, Debug)]
+pub struct LinkQueue {
+    /// Number of the directed link.
+    pub link: u32,
+    /// Share of the link's rate that is used.
+    pub share: Ratio,
+    /// Largest share of it that is left to what bypasses the proxy.
+    pub bypass: Ratio,
+    /// How long after a change the proxy learns the link's rate.
+    pub told: Time,
+    /// Transfers that are short, and how much a subscriber saves for them.
+    pub policy: Policy,
+    /// Rate that a subscriber gets, if it has so much to send, before others get more than that.
+    pub floor: Rate,
+    /// Rate that a subscriber never exceeds.
+    pub ceiling: Rate,
 }
 
 /// The handshake that a proxy completes first.
@@ -151,10 +175,17 @@ impl Tcp {
     }
 }
 
+impl Encode for LinkQueue {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { link, share, bypass, told, policy: Policy { short, memory, savings }, floor, ceiling } = self;
+        ((((link, share), (bypass, told)), ((short, memory), (savings, floor))), ceiling).encode(out)
+    }
+}
+
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
 encode_struct!(LegEnd { cc, cc_params, config });
-encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
+encode_struct!(ProxySpec { name, node, handshake, buffer, memory, queues });
 encode_enum!(Handshake { Accept, Connect });
 encode_enum!(Opener { Receiver, Sender });
 encode_struct!(Quic {

@@ -346,6 +346,24 @@ impl Endpoint {
         self.sender.stream.unacked_payload()
     }
 
+    /// Bounds the rate of payload, bytes/s, as the socket option `SO_MAX_PACING_RATE` does: the connection is paced from
+    /// now on, whatever its congestion control is. A bound that rises shows with the next ACK.
+    pub fn bound_pacing(&mut self, bytes_per_s: u64) {
+        self.sender.bound_pacing(bytes_per_s);
+    }
+
+    /// Payload bytes written that have not left yet.
+    #[inline]
+    pub fn unsent(&self) -> u64 {
+        self.sender.stream.unsent()
+    }
+
+    /// Payload of a full segment, and the TCP header before it, bytes.
+    pub fn segment_bytes(&self) -> (u32, u16) {
+        let header = Header { timestamps: self.sender.settings.timestamps, ..Header::default() };
+        (self.sender.sk.mss_cache, header.plain_bytes())
+    }
+
     /// Takes the latest round-trip sample; `None` if there was none since the last call.
     #[inline]
     pub fn take_rtt(&mut self) -> Option<Time> {

@@ -8,6 +8,7 @@ mod ecn;
 mod late_reader;
 mod limits;
 mod nagle;
+mod pacing_bound;
 mod recovery;
 mod retries;
 mod routes;

@@ -1,9 +1,12 @@
 //! Lists of values on a command line: `cubic,./mycc.c`.
 
-/// The values between the commas that stand outside of quotes and brackets, without the spaces around them.
+/// The values between the commas that stand outside of quotes and brackets, without the spaces around them. What
+/// follows a letter or digit is an apostrophe, and opens no quote.
 pub fn split_values(text: &str) -> Vec<&str> {
     let (mut values, mut start, mut depth, mut quote, mut escaped) = (Vec::new(), 0, 0_usize, None, false);
+    let mut is_word = false;
     for (at, letter) in text.char_indices() {
+        let is_in_word = std::mem::replace(&mut is_word, letter.is_alphanumeric());
         match (quote, letter) {
             (Some('"'), '\\') => escaped = !escaped,
             (Some(open), _) => {
@@ -12,7 +15,7 @@ pub fn split_values(text: &str) -> Vec<&str> {
                 }
                 escaped = false;
             }
-            (None, '"' | '\'') => quote = Some(letter),
+            (None, '"' | '\'') if !is_in_word => quote = Some(letter),
             (None, '[' | '{') => depth += 1,
             (None, ']' | '}') => depth = depth.saturating_sub(1),
             (None, ',') if depth == 0 => {
@@ -40,6 +43,7 @@ mod tests {
         assert_eq!(split(r#"["1 B", "2 B", "3 B"],["1 B", "2 B", "9 B"]"#).len(), 2);
         assert_eq!(split(r#""a,\",b",'c,"',d"#), [r#""a,\",b""#, r#"'c,"'"#, "d"]);
         assert_eq!(split(r#""a\\",b"#), [r#""a\\""#, "b"]);
+        assert_eq!(split("the user's side,b"), ["the user's side", "b"]);
         assert_eq!(split(",a"), ["", "a"]);
     }
 

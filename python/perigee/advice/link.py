@@ -150,7 +150,7 @@ class _Seen:
             return self.shares.get("queue", 0.0) + self.shares.get("policer", 0.0) >= _MOST_OF_TIME
         if transfer.grown_ms is None or transfer.least_ms is None:
             return True
-        return transfer.grown_ms >= max(limits.RAISED_SHARE * transfer.least_ms, limits.RAISED_MS)
+        return transfer.least_ms + transfer.grown_ms >= limits.raised_ms(transfer.least_ms)
 
 
 def _fitted(measured: Measured, seen: _Seen) -> Fitted:

@@ -90,6 +90,7 @@ class Tried:
         rounds: rounds of the last study.
         downloads: downloads at a time, of which goodput is the mean.
         results: its folder.
+        rounds_mbps: today's least and largest goodput of a round.
         measured_mbps: goodput of the download that was measured over the path; None without one.
     """
 
@@ -100,14 +101,17 @@ class Tried:
     rounds: int
     downloads: int
     results: Path
+    rounds_mbps: tuple[float, float]
     measured_mbps: float | None = None
 
     @property
     def is_unlike(self) -> bool:
-        """Whether the link does not carry what was measured, so that gains over it tell nothing of the path."""
-        return self.measured_mbps is not None and not (
-            self.measured_mbps / _ALIKE <= self.goodput_mbps <= self.measured_mbps * _ALIKE
-        )
+        """Whether the link does not carry what was measured, so that gains over it tell nothing of the path.
+
+        One transfer was measured, so that it is held against single rounds: losses may give one twice their mean.
+        """
+        least, most = self.rounds_mbps
+        return self.measured_mbps is not None and not least / _ALIKE <= self.measured_mbps <= most * _ALIKE
 
     @property
     def advised(self) -> list[Outcome]:
@@ -171,7 +175,17 @@ def tried(
             break
         rounds = more
     delay = found[0].delay_now_ms if found else 0.0
-    result = Tried(tuple(_by_use(found)), _mean(now), delay, limited, rounds, downloads, out, link.carried_mbps)
+    result = Tried(
+        outcomes=tuple(_by_use(found)),
+        goodput_mbps=_mean(now),
+        delay_ms=delay,
+        limited=limited,
+        rounds=rounds,
+        downloads=downloads,
+        results=out,
+        rounds_mbps=_range(now),
+        measured_mbps=link.carried_mbps,
+    )
     left = budget_s - (time.monotonic() - began)
     # A round beside another flow has fewer settings, and twice the packets at the most.
     beside = min(rounds, _MOST_BESIDE, int(left / a_round_s))
@@ -335,8 +349,16 @@ def _by_use(found: Sequence[Outcome]) -> list[Outcome]:
 
 def _in_most_rounds(flows: pl.DataFrame) -> float:
     """Return the mean goodput of a round's flows that three rounds of four reach."""
-    rounds = flows.group_by("round").agg(pl.col("goodput_mbps").mean())["goodput_mbps"]
-    return float(rounds.quantile(0.25, "linear") or 0.0)
+    return float(_by_round(flows).quantile(0.25, "linear") or 0.0)
+
+
+def _range(flows: pl.DataFrame) -> tuple[float, float]:
+    rounds = _by_round(flows).to_list()
+    return min(rounds), max(rounds)
+
+
+def _by_round(flows: pl.DataFrame) -> pl.Series:
+    return flows.group_by("round").agg(pl.col("goodput_mbps").mean())["goodput_mbps"]
 
 
 def _with_fairness(

@@ -1,34 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Carries trials out in the simulator, in memory, on several threads; authors' code runs in processes of its own."""
+"""Carries trials out on several threads, and keeps their results."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
 
 from perigee.attack.figures import Figures, Goal, figures_of
 from perigee.attack.trial import Trial, study
-from perigee.cc.child import LOADING_FACTOR, Child, LostError
+from perigee.cc.child import LostError
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
-from perigee.core import native
 from perigee.interrupts import held_back
-from perigee.places import headers
-from perigee.store.schema import empty_table
-from perigee.store.streams import checked_frame, frame_of
+from perigee.keeper.runs import Runs, compiled, in_order
 
-if TYPE_CHECKING:
-    import polars as pl
-
-POLL_S = 0.05
 TABLES = ("flows", "series")
-PATH = "attack.toml"
-"""The name of a trial's study in errors; it is never a file."""
-RENEWED_AFTER = 100
-"""Studies after which a process of authors' code is replaced: it keeps a file open for each, of the 256 that it may."""
 
 
 @dataclass(frozen=True)
@@ -97,21 +84,14 @@ class Bench:
         self._references = tuple(references)
         # A candidate that is a reference runs once.
         self._algorithms = tuple(dict.fromkeys([candidate, *references]))
-        self._limits = limits
         self._kept: dict[tuple[Trial, int], Result] = {}
-        self._libraries = self._plan(study(Trial(10, 100, 100, 1), self._algorithms)).compiled()
+        self._runs = Runs(compiled(study(Trial(10, 100, 100, 1), self._algorithms)), limits)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="attack")
-        self._own = threading.local()
-        self._children: list[Child] = []
-        self._lock = threading.Lock()
 
     def close(self) -> None:
         """End threads and processes."""
         self._pool.shutdown(cancel_futures=True)
-        with self._lock:
-            children, self._children = self._children, []
-        for child in children:
-            child.close()
+        self._runs.close()
 
     def measure(
         self, trials: Sequence[Trial], rounds: int = 1, done: Callable[[], None] = lambda: None
@@ -124,99 +104,31 @@ class Bench:
         """
         missing = list(dict.fromkeys(trial for trial in trials if (trial, rounds) not in self._kept))
         with held_back() as answer_interrupts:
-            futures = {trial: self._pool.submit(self._carried_out, trial, rounds) for trial in missing}
+            futures = [self._pool.submit(self._carried_out, trial, rounds) for trial in missing]
+
+            def waiting() -> None:
+                answer_interrupts()
+                done()
+
             try:
-                self._await(list(futures.values()), answer_interrupts, done)
+                results = list(in_order(futures, waiting))
             except BaseException:
-                for future in futures.values():
+                for future in futures:
                     future.cancel()
                 raise
-        self._kept |= {(trial, rounds): future.result() for trial, future in futures.items()}
+        self._kept |= {(trial, rounds): result for trial, result in zip(missing, results, strict=True)}
         self.trials += len(missing)
         return [self._kept[trial, rounds] for trial in trials]
 
-    @staticmethod
-    def _await(futures: Sequence[Future[Result]], answer: Callable[[], None], done: Callable[[], None]) -> None:
-        pending = set(futures)
-        while pending:
-            finished, pending = wait(pending, POLL_S, FIRST_EXCEPTION)
-            for future in finished:
-                future.result()
-            answer()
-            done()
-
-    def _plan(self, text: str) -> native.Plan:
-        return native.Plan(text, PATH, [], False, [], str(headers()))
-
     def _carried_out(self, trial: Trial, rounds: int) -> Result:
-        text = study(trial, self._algorithms, rounds=rounds)
         count = len(self._algorithms)
-        found: list[list[Figures]] = [[] for _ in range(count)]
-        run = self._confined(text) if self._libraries else self._native(text)
-        for index in range(rounds * count):
-            try:
-                tables = run(index)
-            except LostError as lost:
-                self._drop()
-                if index % count:
-                    raise
-                return Result(trial, (), {}, _said(lost))
-            found[index % count].append(figures_of(trial, tables, index))
-        figures = {name: tuple(each) for name, each in zip(self._algorithms, found, strict=True)}
+        found: list[Figures] = []
+        try:
+            for tables in self._runs.tables(study(trial, self._algorithms, rounds=rounds), rounds * count, TABLES):
+                found.append(figures_of(trial, tables, len(found)))
+        except LostError as lost:
+            if len(found) % count:
+                raise
+            return Result(trial, (), {}, lost.sentence)
+        figures = {name: tuple(found[place::count]) for place, name in enumerate(self._algorithms)}
         return Result(trial, figures[self._algorithms[0]], {name: figures[name] for name in self._references})
-
-    def _native(self, text: str) -> Callable[[int], dict[str, pl.DataFrame]]:
-        plan = self._plan(text)
-
-        def run(index: int) -> dict[str, pl.DataFrame]:
-            done = plan.run(index, "sim", "", lambda *_: True)
-            assert done, "nobody stops a run here"  # noqa: S101 - as the progress says
-            return {name: frame_of(done[0][name]) if name in done[0] else empty_table(name) for name in TABLES}
-
-        return run
-
-    def _confined(self, text: str) -> Callable[[int], dict[str, pl.DataFrame]]:
-        child = self._child()
-        blobs = [blob for _, source, library in self._libraries for blob in (source, library)]
-        arguments = [text, PATH, [], False, [], str(headers())]
-        asked = {"do": "plan", "arguments": arguments, "paths": [str(path) for path, _, _ in self._libraries]}
-        child.ask(asked, blobs, stall_s=LOADING_FACTOR * self._limits.stall_s)
-
-        def run(index: int) -> dict[str, pl.DataFrame]:
-            answer, parts = child.ask({"do": "run", "index": index})
-            return _tables(answer, parts)
-
-        return run
-
-    def _child(self) -> Child:
-        """Return the process of this thread."""
-        if getattr(self._own, "left", 0) <= 0:
-            self._drop()
-        child: Child | None = getattr(self._own, "child", None)
-        if child is None:
-            child = Child(self._limits)
-            with self._lock:
-                self._children.append(child)
-            self._own.child, self._own.left = child, RENEWED_AFTER
-        self._own.left -= 1
-        return child
-
-    def _drop(self) -> None:
-        child: Child | None = getattr(self._own, "child", None)
-        if child is not None:
-            with self._lock:
-                self._children.remove(child)
-            child.close()
-            self._own.child = None
-
-
-def _said(lost: LostError) -> str:
-    callback = f"`{lost.noted.callback}` at {lost.noted.time_s:.6f} s" if lost.noted.callback else "the code"
-    return f"{callback} {lost.how}"
-
-
-def _tables(answer: dict[str, Any], parts: Sequence[memoryview]) -> dict[str, pl.DataFrame]:
-    streams = dict(zip(answer["tables"], parts, strict=False))
-    return {
-        name: checked_frame(name, bytes(streams[name])) if name in streams else empty_table(name) for name in TABLES
-    }

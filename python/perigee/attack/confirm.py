@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,11 @@ from pathlib import Path
 from perigee.attack.bench import TABLES
 from perigee.attack.figures import Figures, Goal, figures_of
 from perigee.attack.finding import Finding
-from perigee.attack.trial import Trial, study
-from perigee.core import native
+from perigee.attack.trial import study
 from perigee.engines.emu.engine import Emulator
+from perigee.engines.run.job import Job
+from perigee.keeper.kept import results_folder, results_of
+from perigee.keeper.runs import PATH
 from perigee.places import StudyFile
 
 
@@ -54,24 +55,11 @@ def confirm(finding: Finding, progress: Callable[[float], None] = lambda _share:
         RunError: a run failed.
     """
     assert finding.result is not None, "a finding has a result"  # noqa: S101 - the caller's promise
-    reference = finding.result.worst(finding.goal)
-    trial = finding.result.trial
-    emulator = _emulator(trial, [finding.candidate.value, reference])
-    emulator.prepare()
-    found = []
-    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("attack")) as folder:
-        for index in range(2):
-
-            def done(share: float, *_: object, first: int = index) -> bool:
-                progress((first + share) / 2)
-                return True
-
-            output = emulator.execute(index, done, Path(folder))
-            assert output is not None, "nobody stops a run here"  # noqa: S101 - as `done` says
-            found.append(figures_of(trial, {name: output.table(name) for name in TABLES}, index))
-    emulator.close()
-    return Confirmation(found[0], reference, found[1])
-
-
-def _emulator(trial: Trial, algorithms: list[str]) -> Emulator:
-    return Emulator(StudyFile(Path("attack.toml"), study(trial, algorithms), ()), [], reduced=False)
+    reference, trial = finding.result.worst(finding.goal), finding.result.trial
+    file = StudyFile(Path(PATH), study(trial, [finding.candidate.value, reference]), ())
+    with results_folder(None, "") as folder:
+        job = Job(file, Emulator, out=folder / "emulated")
+        results = results_of(job, lambda done, total, outlook=None: progress(done / total))
+        tables = {name: results.table(name) for name in TABLES}
+        own, other = (figures_of(trial, tables, run) for run in range(2))
+    return Confirmation(own, reference, other)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from perigee.attack.bench import Bench, Result
 from perigee.attack.figures import Goal
-from perigee.attack.trial import Trial, number, rounded, scaled
+from perigee.attack.trial import Trial, number, scaled
+from perigee.numbers import significant
 
 RTTS_MS = (5.0, 1500.0)
 QUEUES_BDP = (0.05, 16.0)
@@ -98,10 +99,10 @@ def edges(
     bound = found.excess(goal) / 2
 
     def with_rtt(value: float) -> Trial:
-        return scaled(trial, rtt_ms=rounded(value))
+        return scaled(trial, rtt_ms=significant(value))
 
     def with_queue(value: float) -> Trial:
-        return replace(trial, queue_kb=rounded(value * trial.bdp_kb))
+        return replace(trial, queue_kb=significant(value * trial.bdp_kb))
 
     sought = [_Edge(with_rtt, trial.rtt_ms, end) for end in RTTS_MS]
     sought += [_Edge(with_queue, queue, end) for end in QUEUES_BDP]
@@ -112,5 +113,5 @@ def edges(
         results = bench.measure([edge.make(value) for edge, value in zip(left, values, strict=True)], rounds)
         for edge, value, result in zip(left, values, results, strict=True):
             edge.learn(value, holds=result.excess(goal) >= bound)
-    low_rtt, high_rtt, low_queue, high_queue = (rounded(edge.inside) for edge in sought)
+    low_rtt, high_rtt, low_queue, high_queue = (significant(edge.inside) for edge in sought)
     return Edges((low_rtt, high_rtt), (low_queue, high_queue))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perigee.attack.trial import CANDIDATE, Trial
+from perigee.attack.trial import Trial
+from perigee.keeper.runs import Tables
+from perigee.keeper.studies import CANDIDATE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +45,7 @@ class Figures:
     stall_rtos: float
 
 
-def figures_of(trial: Trial, tables: Mapping[str, pl.DataFrame], run: int = 0) -> Figures:
+def figures_of(trial: Trial, tables: Tables, run: int = 0) -> Figures:
     """Return the figures of a run from its tables `flows` and `series`."""
     flows = [row for row in tables["flows"].to_dicts() if row["run"] == run]
     candidate = next(row for row in flows if row["flow"] == CANDIDATE)
@@ -103,64 +105,21 @@ class Goal:
         return self.amount.format(self.shown(badness))
 
 
-GOALS = {
-    goal.name: goal
-    for goal in (
-        Goal(
-            "utilisation",
-            "leaves its share of the path unused",
-            lambda found: 1 - found.utilisation,
-            0.15,
-            "Used of its share (%)",
-            lambda bad: 100 * (1 - bad),
-            "{:.1f} %",
-            "uses {} of its share of the path",
-            is_better_high=True,
-        ),
-        Goal(
-            "delay",
-            "fills queues",
-            lambda found: found.wait_rtts,
-            0.25,
-            "Wait in queues (round trips)",
-            lambda bad: bad,
-            "{:.2f} round trips",
-            "lets packets wait {}",
-        ),
-        Goal(
-            "loss",
-            "loses packets",
-            lambda found: found.loss,
-            0.02,
-            "Retransmitted (%)",
-            lambda bad: 100 * bad,
-            "{:.1f} %",
-            "retransmits {} of its packets",
-        ),
-        Goal(
-            "starvation",
-            "starves another flow",
-            lambda found: found.taken,
-            0.2,
-            "Left to another flow (% of its share)",
-            lambda bad: 100 * (1 - bad),
-            "{:.1f} %",
-            "leaves another flow {} of its share",
-            is_better_high=True,
-            needs_others=True,
-        ),
-        Goal(
-            "stall",
-            "stops delivering",
-            lambda found: found.stall_rtos,
-            3.0,
-            "Longest silence (timeouts)",
-            lambda bad: bad,
-            "{:.1f} retransmission timeouts",
-            "delivers nothing for {}",
-        ),
-    )
-}
+_GOALS = (
+    Goal("utilisation", "leaves its share of the path unused", lambda found: 1 - found.utilisation, 0.15,
+        "Used of its share (%)", lambda bad: 100 * (1 - bad), "{:.1f} %", "uses {} of its share of the path",
+        is_better_high=True),
+    Goal("delay", "fills queues", lambda found: found.wait_rtts, 0.25,
+        "Wait in queues (round trips)", lambda bad: bad, "{:.2f} round trips", "lets packets wait {}"),
+    Goal("loss", "loses packets", lambda found: found.loss, 0.02,
+        "Retransmitted (%)", lambda bad: 100 * bad, "{:.1f} %", "retransmits {} of its packets"),
+    Goal("starvation", "starves another flow", lambda found: found.taken, 0.2,
+        "Left to another flow (% of its share)", lambda bad: 100 * (1 - bad), "{:.1f} %",
+        "leaves another flow {} of its share", is_better_high=True, needs_others=True),
+    Goal("stall", "stops delivering", lambda found: found.stall_rtos, 3.0,
+        "Longest silence (timeouts)", lambda bad: bad, "{:.1f} retransmission timeouts", "delivers nothing for {}"),
+)  # fmt: skip
+GOALS = {goal.name: goal for goal in _GOALS}
 """The goals, in the order in which they are searched for."""
 
 

@@ -18,7 +18,7 @@ from perigee.attack.finding import Finding
 from perigee.attack.search import Archive, Budget, again, search, shared_with
 from perigee.attack.shrink import shrink
 from perigee.attack.space import WHERE, Space
-from perigee.cc.catalog import algorithms
+from perigee.cc.catalog import built_in
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.errors import InputError
 from perigee.evaluation.studies import Candidate
@@ -32,6 +32,9 @@ PLAIN_SHARE = 0.25
 """The part of a goal's budget for plain trials."""
 SEARCH_SHARE = 0.6
 """The part of its time that a search has; shrinking has the rest."""
+
+Bar = Callable[[str], AbstractContextManager[Callable[[float], None]]]
+"""Shows the progress of the search of a goal, whose name it is given."""
 
 
 @dataclass(frozen=True)
@@ -76,29 +79,21 @@ def chosen(goals: Sequence[str], where: str, references: Sequence[str], candidat
             raise InputError(f"--goal {goal}: there is no such goal", suggestion(goal, list(GOALS)))
     if where not in WHERE:
         raise InputError(f"--where {where}: there is no such place", suggestion(where, list(WHERE)))
-    known = {one.name for one in algorithms()}
     for name in references:
-        if name not in known:
-            raise InputError(
-                f"--reference {name}: there is no such congestion control", suggestion(name, sorted(known))
-            )
+        built_in(name, "--reference ")
         if name == candidate:
             raise InputError(f"--reference {name}: that is the candidate itself; name another one")
     return list(dict.fromkeys(goals or GOALS)), list(dict.fromkeys(references or REFERENCES))
 
 
-def attack(
-    order: Order,
-    bar: Callable[[str], AbstractContextManager[Callable[[float], None]]],
-    found: Callable[[Finding], None],
-) -> bool:
+def attack(order: Order, bar: Bar, found: Callable[[Finding], None]) -> bool:
     """Search for each goal, and report each finding once it is there; return whether all was done.
 
     After Ctrl-C what was found so far is reported, as it was found.
 
     Args:
         order: what to attack, and how.
-        bar: shows the progress of the search of a goal, whose name it is given.
+        bar: shows progress.
         found: called with the finding of each goal.
 
     Raises:
@@ -116,12 +111,7 @@ def attack(
     return is_whole
 
 
-def _attacked(
-    order: Order,
-    bench: Bench,
-    bar: Callable[[str], AbstractContextManager[Callable[[float], None]]],
-    found: Callable[[Finding], None],
-) -> bool:
+def _attacked(order: Order, bench: Bench, bar: Bar, found: Callable[[Finding], None]) -> bool:
     archive = Archive()
     begun = time.monotonic()
     searches = [(GOALS[name], is_plain) for name in order.goals for is_plain in (True, False)]

@@ -9,7 +9,8 @@ from typing import Any
 
 from perigee.attack.bench import Bench, Result
 from perigee.attack.figures import Goal
-from perigee.attack.trial import Trial, rounded, scaled
+from perigee.attack.trial import Trial, scaled
+from perigee.numbers import significant
 
 KEPT_SHARE = 0.8
 """The part of the excess that a smaller trial keeps at the least."""
@@ -19,6 +20,12 @@ SHORT_S = 20.0
 ROUND_RATES_MBPS = (10.0, 20.0)
 ROUND_QUEUES_BDP = (0.25, 0.5, 1.0, 2.0, 4.0)
 ROUND_RTTS_MS = (20.0, 50.0, 100.0, 200.0, 300.0, 600.0)
+COMPLICATIONS = (
+    ("outage_s", "outage_at_s"), ("others", "other", "other_at_s"), ("loss_percent", "burst_ms"), ("aqm",),
+    ("rate_factor",), ("rtt_factor",), ("object_kb", "pause_s"), ("up_share",), ("pause_s",), ("burst_ms",),
+    ("other_at_s",),
+)  # fmt: skip
+"""Attributes that stand for one complication each, in the order in which they are dropped."""
 PLAIN = Trial(rate_mbps=10, rtt_ms=100, queue_kb=125, duration_s=20)
 
 
@@ -61,19 +68,7 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
     if trial.rate_mbps not in ROUND_RATES_MBPS:
         for rate in ROUND_RATES_MBPS:
             yield scaled(trial, rate_mbps=rate)
-    for names in (
-        ("outage_s", "outage_at_s"),
-        ("others", "other", "other_at_s"),
-        ("loss_percent", "burst_ms"),
-        ("aqm",),
-        ("rate_factor",),
-        ("rtt_factor",),
-        ("object_kb", "pause_s"),
-        ("up_share",),
-        ("pause_s",),
-        ("burst_ms",),
-        ("other_at_s",),
-    ):
+    for names in COMPLICATIONS:
         yield _settled(_with(trial, {name: getattr(PLAIN, name) for name in names}))
     if trial.others > 1:
         yield replace(trial, others=1)
@@ -84,7 +79,7 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
         for rtt in ROUND_RTTS_MS:
             if 0.6 < trial.rtt_ms / rtt < 1.6:
                 yield scaled(trial, rtt_ms=rtt)
-    round_queues = [rounded(queue * trial.bdp_kb) for queue in ROUND_QUEUES_BDP]
+    round_queues = [significant(queue * trial.bdp_kb) for queue in ROUND_QUEUES_BDP]
     has_round_queue = trial.queue_kb in round_queues
     if not has_round_queue:
         for queue in round_queues:
@@ -95,7 +90,7 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
             if name == "queue_kb" and has_round_queue:
                 continue
             value = getattr(trial, name)
-            yield _settled(_with(trial, {name: rounded(value, digits)}))
+            yield _settled(_with(trial, {name: significant(value, digits)}))
 
 
 def _with(trial: Trial, values: Mapping[str, Any]) -> Trial:
@@ -107,27 +102,14 @@ def _settled(trial: Trial) -> Trial:
     changes = trial.rate_factor != 1 or trial.rtt_factor != 1
     return replace(
         trial,
-        change_s=rounded(min(trial.change_s, 0.7 * trial.duration_s)) if changes else 0.0,
-        outage_at_s=rounded(min(trial.outage_at_s, 0.7 * trial.duration_s)),
-        other_at_s=rounded(min(trial.other_at_s, 0.5 * trial.duration_s)),
+        change_s=significant(min(trial.change_s, 0.7 * trial.duration_s)) if changes else 0.0,
+        outage_at_s=significant(min(trial.outage_at_s, 0.7 * trial.duration_s)),
+        other_at_s=significant(min(trial.other_at_s, 0.5 * trial.duration_s)),
     )
 
 
 ROUNDED = (
-    "rtt_ms",
-    "rate_mbps",
-    "queue_kb",
-    "duration_s",
-    "loss_percent",
-    "burst_ms",
-    "change_s",
-    "rate_factor",
-    "rtt_factor",
-    "outage_s",
-    "outage_at_s",
-    "other_at_s",
-    "object_kb",
-    "pause_s",
-    "up_share",
-)
+    "rtt_ms", "rate_mbps", "queue_kb", "duration_s", "loss_percent", "burst_ms", "change_s", "rate_factor",
+    "rtt_factor", "outage_s", "outage_at_s", "other_at_s", "object_kb", "pause_s", "up_share",
+)  # fmt: skip
 """Attributes whose numbers are rounded, in this order."""

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perigee.attack.trial import Trial, rounded
+from perigee.attack.trial import Trial
+from perigee.numbers import significant
 
 WHERE = {"geo": (480.0, 720.0), "leo": (20.0, 150.0), "any": (20.0, 1000.0)}
 """Round trips without queues, ms: a geostationary path, a low orbit with its ground segment, both and more."""
@@ -29,25 +30,9 @@ MOST_OTHERS = 3
 AQMS = ("codel", "fq-codel", "pie", "red")
 OTHERS = ("cubic", "reno", "bbr")
 AXES = (
-    "rate",
-    "rtt",
-    "queue",
-    "duration",
-    "loss",
-    "burst",
-    "aqm",
-    "change",
-    "rate_factor",
-    "rtt_factor",
-    "outage",
-    "outage_at",
-    "others",
-    "other",
-    "other_at",
-    "object",
-    "pause",
-    "up",
-)
+    "rate", "rtt", "queue", "duration", "loss", "burst", "aqm", "change", "rate_factor", "rtt_factor", "outage",
+    "outage_at", "others", "other", "other_at", "object", "pause", "up",
+)  # fmt: skip
 """The axes of the cube."""
 PLAIN = ("rate", "rtt", "queue", "duration", "others", "other")
 """The axes of plain trials."""
@@ -108,7 +93,7 @@ class Space:
         }
         aqm = _choice(_present(at["aqm"]), AQMS) if at["aqm"] > ABSENT else ""
         other = _choice(at["other"], OTHERS) if others else OTHERS[0]
-        numbers = {name: rounded(value) for name, value in found.items()}
+        numbers = {name: significant(value) for name, value in found.items()}
         return Trial(aqm=aqm, others=others, other=other, **numbers)
 
     def _rtt(self, x: float) -> float:

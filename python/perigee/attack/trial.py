@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
+
+from perigee.keeper.studies import CANDIDATE, ENDS, OTHER, small_study
+from perigee.numbers import significant
 
 PAYLOAD_SHARE = 1448 / 1500
 """Payload of a full packet with timestamps."""
-CANDIDATE, OTHER = "candidate", "other"
-"""Names of the flows."""
 LEAST_SERIES_MS = 100
 MANY = 1_000_000
 """Objects of an application that goes on until the time is up."""
@@ -157,25 +157,13 @@ def number(value: float) -> str:
         >>> number(12.345), number(600.0), number(1234), number(0.01)
         ('12.3', '600', '1230', '0.01')
     """
-    return f"{rounded(value):.10g}"
-
-
-def rounded(value: float, digits: int = 3) -> float:
-    """Round to significant digits.
-
-    Examples:
-        >>> rounded(123456), rounded(0.012345, 2)
-        (123000.0, 0.012)
-    """
-    if not value or not math.isfinite(value):
-        return value
-    return round(float(value), digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{significant(value):.10g}"
 
 
 def scaled(trial: Trial, *, rate_mbps: float = 0.0, rtt_ms: float = 0.0) -> Trial:
     """Return a trial of another rate or round trip, whose queue is as large in bandwidth-delay products."""
     other = replace(trial, rate_mbps=rate_mbps or trial.rate_mbps, rtt_ms=rtt_ms or trial.rtt_ms)
-    return replace(other, queue_kb=rounded(trial.queue_kb * other.bdp_kb / trial.bdp_kb))
+    return replace(other, queue_kb=significant(trial.queue_kb * other.bdp_kb / trial.bdp_kb))
 
 
 def study(trial: Trial, algorithms: Sequence[str], *, name: str = "trial", title: str = "", rounds: int = 1) -> str:
@@ -192,76 +180,55 @@ def study(trial: Trial, algorithms: Sequence[str], *, name: str = "trial", title
         >>> print(study(Trial(20, 600, 750, 60), ["bbr", "reno"]).splitlines()[-1])
         vary = { "flows.candidate.cc" = ["bbr", "reno"] }
     """
-    lines = [
-        f"name = {_text(name)}",
-        *([f"title = {_text(title)}"] if title else []),
-        *([f"rounds = {rounds}"] if rounds > 1 else []),
-        *([f'time_limit = "{number(trial.duration_s)} s"'] if trial.object_kb else []),
-        'nodes = ["server", "client"]',
-        f'measure = {{ series = "{trial.series_ms} ms", rtt = false }}',
-        'hosts = { rmem = ["4096 B", "131072 B", "64 MB"], wmem = ["4096 B", "16384 B", "64 MB"] }',
-        f"links = [{{ {_link(trial)} }}]",
-        f"flows = [{', '.join(_flows(trial))}]",
-        f'vary = {{ "flows.{CANDIDATE}.cc" = [{", ".join(map(_text, algorithms))}] }}',
-    ]
-    return "\n".join(lines) + "\n"
+    limit = f"{number(trial.duration_s)} s" if trial.object_kb else ""
+    head = {"name": name, "title": title, "rounds": rounds if rounds > 1 else 0, "time_limit": limit}
+    return small_study(head, algorithms, _link(trial), _flows(trial), trial.series_ms)
 
 
-def _text(value: str) -> str:
-    # The escapes of JSON are those of TOML's basic strings.
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _link(trial: Trial) -> str:
-    half = trial.rtt_ms / 2
-    outage = (
-        f'{{ kind = "periodic", period = "100000 s", phase = "{number(trial.outage_at_s)} s", '
-        f'length = "{number(trial.outage_s)} s" }}'
-    )
-    losses = []
+def _link(trial: Trial) -> dict[str, Any]:
+    half, rate = trial.rtt_ms / 2, trial.rate_mbps
+    outages: list[Any] = []
+    losses: list[Any] = []
+    if trial.outage_s:
+        phase, length = f"{number(trial.outage_at_s)} s", f"{number(trial.outage_s)} s"
+        outages.append({"kind": "periodic", "period": "100000 s", "phase": phase, "length": length})
     if trial.loss_percent and trial.burst_ms:
         gap_ms = trial.burst_ms * (100 / trial.loss_percent - 1)
-        losses.append(f'{{ kind = "outages", gap = "{number(gap_ms)} ms", length = "{number(trial.burst_ms)} ms" }}')
+        losses.append({"kind": "outages", "gap": f"{number(gap_ms)} ms", "length": f"{number(trial.burst_ms)} ms"})
     elif trial.loss_percent:
-        losses.append(f'"{number(trial.loss_percent)} %"')
-    back = []
-    if trial.outage_s:
-        losses.append(outage)
-        back.append(outage)
-    aqm = f', aqm = {{ kind = "{trial.aqm}" }}' if trial.aqm else ""
-    down = [f'queue = {{ bytes = "{number(trial.queue_kb)} kB"{aqm} }}', *_losses(losses)]
-    up = [f'rate = "{number(trial.rate_mbps * trial.up_share)} Mbit/s"', *_losses(back)]
+        losses.append(f"{number(trial.loss_percent)} %")
+    aqm = {"aqm": {"kind": trial.aqm}} if trial.aqm else {}
+    down = {"queue": {"bytes": f"{number(trial.queue_kb)} kB", **aqm}, **_losses([*losses, *outages])}
+    up = {"rate": f"{number(rate * trial.up_share)} Mbit/s", **_losses(outages)}
+    delay, later = number(half), number(half * trial.rtt_factor)
     if trial.rtt_factor != 1:
-        delays = f'"0, {number(half)}", "{number(trial.change_s)}, {number(half * trial.rtt_factor)}"'
-        up.append(f'timeline = ["time_s, delay_ms", {delays}]')
+        up["timeline"] = ["time_s, delay_ms", f"0, {delay}", f"{number(trial.change_s)}, {later}"]
     else:
-        up.append(f'delay = "{number(half)} ms"')
+        up["delay"] = f"{delay} ms"
     if trial.rate_factor != 1 or trial.rtt_factor != 1:
-        after = f"{number(trial.rate_mbps * trial.rate_factor)}, {number(half * trial.rtt_factor)}"
-        rows = f'"0, {number(trial.rate_mbps)}, {number(half)}", "{number(trial.change_s)}, {after}"'
-        down.append(f'timeline = ["time_s, rate_mbps, delay_ms", {rows}]')
+        after = f"{number(trial.change_s)}, {number(rate * trial.rate_factor)}, {later}"
+        down["timeline"] = ["time_s, rate_mbps, delay_ms", f"0, {number(rate)}, {delay}", after]
     else:
-        down += [f'rate = "{number(trial.rate_mbps)} Mbit/s"', f'delay = "{number(half)} ms"']
-    between = 'name = "path", between = ["server", "client"]'
-    return f"{between}, down = {{ {', '.join(down)} }}, up = {{ {', '.join(up)} }}"
+        down |= {"rate": f"{number(rate)} Mbit/s", "delay": f"{delay} ms"}
+    return {"down": down, "up": up}
 
 
-def _losses(processes: Sequence[str]) -> list[str]:
-    return [f"loss = [{', '.join(processes)}]"] if processes else []
+def _losses(processes: Sequence[Any]) -> dict[str, Any]:
+    return {"loss": processes} if processes else {}
 
 
-def _flows(trial: Trial) -> list[str]:
-    ends = 'from = "server", to = "client"'
-    if trial.object_kb:
-        objects = f'response = "{number(trial.object_kb)} kB", think = "{number(trial.pause_s)} s"'
-        does = f'kind = "request", request = "100 B", {objects}, repeat = {MANY}'
-    else:
-        does = f'duration = "{number(trial.duration_s)} s"'
-    found = [f'{{ name = "{CANDIDATE}", {ends}, {does} }}']
+def _flows(trial: Trial) -> list[dict[str, Any]]:
+    duration = {"duration": f"{number(trial.duration_s)} s"}
+    objects = {
+        "kind": "request",
+        "request": "100 B",
+        "response": f"{number(trial.object_kb)} kB",
+        "think": f"{number(trial.pause_s)} s",
+        "repeat": MANY,
+    }
+    found: list[dict[str, Any]] = [{"name": CANDIDATE, **ENDS, **(objects if trial.object_kb else duration)}]
     if trial.others:
-        rest = trial.duration_s - trial.other_at_s
-        found.append(
-            f'{{ name = "{OTHER}", {ends}, count = {trial.others}, cc = "{trial.other}", '
-            f'start = "{number(trial.other_at_s)} s", duration = "{number(rest)} s" }}'
-        )
+        times = {"start": trial.other_at_s, "duration": trial.duration_s - trial.other_at_s}
+        beside = {"name": OTHER, **ENDS, "count": trial.others, "cc": trial.other}
+        found.append(beside | {key: f"{number(time_s)} s" for key, time_s in times.items()})
     return found

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.core import native
+from perigee.errors import InputError
+from perigee.names import suggestion
 from perigee.places import headers
 
 if TYPE_CHECKING:
@@ -16,6 +18,22 @@ if TYPE_CHECKING:
 def algorithms() -> list[Algorithm]:
     """Return the congestion controls that are built in, by name."""
     return native.algorithms()
+
+
+def built_in(name: str, option: str = "") -> Algorithm:
+    """Return a congestion control that is built in.
+
+    Args:
+        name: its name.
+        option: what comes before it in a message.
+
+    Raises:
+        InputError: there is no such congestion control.
+    """
+    known = {one.name: one for one in algorithms()}
+    if name not in known:
+        raise InputError(f"{option}{name}: there is no such congestion control", suggestion(name, known))
+    return known[name]
 
 
 def algorithm_of(path: Path) -> tuple[Algorithm, str]:

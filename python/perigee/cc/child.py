@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perigee.cc.fault import Library
 from perigee.cc.limits import CodeLimits
 from perigee.cc.messages import LENGTH, write_message
 from perigee.core import native
@@ -73,6 +74,12 @@ class LostError(Exception):
         self.fault = fault or noted.fault
         self.stalled = stalled
         self.spent = spent
+
+    @property
+    def sentence(self) -> str:
+        """The callback and its time, or the code where it was in none, and what happened."""
+        where = f"`{self.noted.callback}` at {self.noted.time_s:.6f} s" if self.noted.callback else "the code"
+        return f"{where} {self.how}"
 
 
 class StoppedError(Exception):
@@ -155,6 +162,26 @@ class Child:
         if "out_of_memory" in answer:
             raise LostError(f"needs more memory than {self._memory()}; raise it with --cc-memory", self.noted())
         return answer, parts
+
+    def plan(
+        self,
+        arguments: Sequence[Any],
+        libraries: Sequence[Library],
+        *,
+        stall_s: float | None = None,
+        watch: Callable[[float], bool] = lambda _share: True,
+    ) -> None:
+        """Have a study read, and its authors' libraries loaded: the next to run. Raises what `ask` does.
+
+        Args:
+            arguments: the first arguments of the core's `Plan`.
+            libraries: authors' files, compiled.
+            stall_s: see `ask`.
+            watch: see `ask`.
+        """
+        head = {"do": "plan", "arguments": arguments, "paths": [str(path) for path, _, _ in libraries]}
+        blobs = [blob for _, source, library in libraries for blob in (source, library)]
+        self.ask(head, blobs, stall_s=stall_s, watch=watch)
 
     def noted(self) -> Noted:
         """Return what the process noted last."""

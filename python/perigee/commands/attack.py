@@ -108,8 +108,8 @@ def attack(
     from perigee.attack import running
     from perigee.attack.content import content
     from perigee.commands import progress
+    from perigee.commands.targets import check_file, check_folder
     from perigee.evaluation.studies import candidate
-    from perigee.evaluation.targets import check_file, check_folder
     from perigee.files import write_atomically
     from perigee.report.pages.attack import page
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.cc import kernel
-from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.cc.catalog import algorithm_of, algorithms, built_in
 from perigee.commands import cc_memory, cc_rule, options
 from perigee.commands.application import Application
 from perigee.commands.attack import attack
@@ -28,7 +28,6 @@ from perigee.commands.evaluate import evaluate
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
 from perigee.groups.looks import name_of
-from perigee.names import suggestion
 from perigee.numbers import number
 
 if TYPE_CHECKING:
@@ -96,13 +95,7 @@ def show(
       perigee cc show hybla
       perigee cc show ./mycc.c
     """
-    if kernel.is_file(name):
-        found, _ = algorithm_of(Path(name))
-    else:
-        known = {one.name: one for one in algorithms()}
-        if name not in known:
-            raise InputError(f"{name}: there is no such congestion control", suggestion(name, known))
-        found = known[name]
+    found = algorithm_of(Path(name))[0] if kernel.is_file(name) else built_in(name)
     out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}", highlight=False)
     if found.params:
         rows = [(param.name, param.default, param.min, param.max, param.doc) for param in found.params]
@@ -121,7 +114,7 @@ def _unit(unit: str) -> str:
         >>> _unit("1"), _unit("up|down"), _unit("us")
         ('', 'up, down', 'us')
     """
-    return {"1": "", "switch": "0 or 1"}.get(unit, unit.replace("|", ", "))
+    return {"1": "", "switch": "on or off"}.get(unit, unit.replace("|", ", "))
 
 
 def _show(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

@@ -40,7 +40,12 @@ def evaluate(
         list[str] | None,
         typer.Option("--criterion", metavar="ID", help="Only this criterion, such as 7.5; may be given several times."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small studies: at most two minutes on two cores.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Fewer cells, at most two minutes on two cores; a pass on a part of them is left open."
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Page to write. \\[default: evaluation-NAME.html]"),
@@ -112,11 +117,11 @@ def evaluate(
       perigee cc evaluate ./mycc.c --quick --confirm
     """
     from perigee.commands import progress
+    from perigee.commands.targets import check_file
     from perigee.engines import choice
     from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
-    from perigee.evaluation.targets import check_file
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
 
@@ -161,7 +166,7 @@ def evaluate(
         fresh,
         behind_proxy,
         seed,
-        horizon_s,
+        horizon_s=horizon_s,
     )
     try:
         findings = running.evaluate(order, bar, say)

@@ -48,6 +48,7 @@ GROUPS = {
         "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
         "rrul": "Measure latency under load of a real path, as a page; compare one evening with another.",
         "fit": "Fit a link profile to measurements of a real path.",
+        "quic": "QUIC stacks of others: install and list them, and measure them over satellite links.",
         "advise": "Say which settings gain over a path, and by which commands they are set and undone.",
     },
     "Your algorithm": {

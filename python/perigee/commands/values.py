@@ -181,10 +181,24 @@ def _algorithms() -> Offers:
     yield from ((one.name, one.title) for one in algorithms())
 
 
+def _stacks() -> Offers:
+    from perigee.stacks.table import stacks
+
+    yield from ((one.name, one.title) for one in stacks())
+
+
+def _cells() -> Offers:
+    from perigee.matrix.cells import whole
+
+    yield from ((one.name, one.link.title) for one in whole())
+
+
 NAMED: dict[str, Callable[[], Offers]] = {
     "STUDY": _studies,
     "PROFILE": _profiles,
     "ALGORITHM": _algorithms,
+    "STACK": _stacks,
+    "CELL": _cells,
     "SHELL": lambda: ((one, "") for one in SHELLS),
 }
 """Metavars of values whose names are known here."""

@@ -11,7 +11,7 @@ DOCUMENT = Verdict.DOCUMENT
 DOUBLING = "RFC 6298, which doubles; 1.5: ours"
 
 BEHAVIOUR = (
-    Criterion("5.1.1", "Congestion collapse", "considered",
+    Criterion("5.1.1", "Congestion collapse", "should",
         "Stops sending above some loss rate, or backs off fully: to one packet per round trip, then exponentially.",
         "5.1.1-collapse",
         (
@@ -26,7 +26,7 @@ BEHAVIOUR = (
         ),
         only_tcp=TCP_ALONE,
     ),
-    Criterion("5.1.2", "Bufferbloat", "considered",
+    Criterion("5.1.2", "Bufferbloat", "ought to",
         "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
         "5.1.2-bufferbloat",
         (
@@ -35,14 +35,14 @@ BEHAVIOUR = (
             Measure("Shortest wait in the last ten round trips", "ms", safety.standing_queue),
         ),
     ),
-    Criterion("5.1.3", "High packet loss", "considered",
+    Criterion("5.1.3", "High packet loss", "needs to",
         "Does not itself cause high loss, and reduces its rate when it meets it.", "5.1.3-high-loss",
         (
             Measure("Packets that the bottleneck drops", "%", safety.bottleneck_loss,
                 Rule("at most 2 %, or twice CUBIC's", limit=2, of_cubic=2)),
         ),
     ),
-    Criterion("5.1.4", "Fairness within", "considered",
+    Criterion("5.1.4", "Fairness within", "should be explored",
         "Flows of the same kind share a bottleneck, over equal and unequal round trips.", "5.1.4-fairness",
         (
             Measure("Jain's index of flows over one round trip", "", safety.fairness,
@@ -55,7 +55,7 @@ BEHAVIOUR = (
                 safety.ratio_of_round_trips, experiment="unequal"),
         ),
     ),
-    Criterion("5.1.5", "Short flows", "must be considered",
+    Criterion("5.1.5", "Short flows", "MUST be considered",
         "Short flows and long ones of the same kind leave each other room.", "5.1.5-short-flows",
         (
             Measure("Median time of 10 kB beside a long transfer", "ms", sharing.short_median, TIMES_OF_CUBIC),
@@ -64,7 +64,7 @@ BEHAVIOUR = (
         ),
         only_tcp=OWN_CONNECTIONS,
     ),
-    Criterion("5.2", "Mixed traffic", "must be considered",
+    Criterion("5.2", "Mixed traffic", "starvation MUST be assessed",
         "Harms others no more than they harm each other; starves nobody, and is not starved.", "5.2-mixed",
         (
             Measure("Least share of its fair share that another flow has in 30 round trips", "",
@@ -78,7 +78,7 @@ BEHAVIOUR = (
             Measure("Least share of its fair share that Vegas has in 30 round trips", "", sharing.starvation_of_vegas),
         ),
     ),
-    Criterion("5.2.1", "Beside existing congestion controls", "must be evaluated",
+    Criterion("5.2.1", "Beside existing congestion controls", "MUST be evaluated",
         "Reno, CUBIC and others in wide use keep their throughput beside it; strict friendliness is not asked for.",
         "5.2.1-existing",
         (
@@ -91,14 +91,14 @@ BEHAVIOUR = (
                 compares=OTHER, scavenger=True),
         ),
         "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated."),
-    Criterion("5.2.2", "Beside real-time traffic", "should be considered",
+    Criterion("5.2.2", "Beside real-time traffic", "SHOULD be considered",
         "Calls and other media keep their rate and delay beside it.", "5.2.2-real-time",
         (
             Measure("Frames of a call that arrive in time", "%", sharing.frames_in_time,
                 Rule("at least 95 %, or 0.8 times as many as beside CUBIC", limit=95, of_cubic=0.8, missed=DOCUMENT)),
         ),
         "Calls that adapt their rate are not measured."),
-    Criterion("5.2.3", "Short and long flows of different kinds", "must be evaluated",
+    Criterion("5.2.3", "Short and long flows of different kinds", "MUST be evaluated",
         "Short flows of other congestion controls beside a long one of the candidate, and the reverse.",
         "5.2.3-short-and-long",
         (
@@ -114,10 +114,10 @@ BEHAVIOUR = (
         ),
         only_tcp=OWN_CONNECTIONS,
     ),
-    Criterion("5.3.1", "Principles", "must be explained",
+    Criterion("5.3.1", "Principles", "MUST be explained",
         "Deviations from the principles of RFC 2914 and RFC 7141 are explained.",
         reason=HUMAN),
-    Criterion("5.3.2", "Incremental deployment", "must be discussed",
+    Criterion("5.3.2", "Incremental deployment", "MUST be discussed",
         "One side, some hosts, behind middleboxes: what happens while only some use it.", "5.3.2-deployment",
         (
             Measure("Time of 20 MB behind a splitting proxy that uses CUBIC, over that of the direct download", "",

@@ -6,23 +6,19 @@ from __future__ import annotations
 import math
 import platform
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perigee.engines.emu.engine import Emulator
-from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, RunError
 from perigee.evaluation.cells import settings_of, slug
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.judging import Cell, Finding, Judged, judge_measure
-from perigee.evaluation.running import results_folder
 from perigee.evaluation.studies import Candidate, Order, study_of
 from perigee.evaluation.tables import Tables
+from perigee.keeper.kept import Bar, Say, results_folder, results_of
 from perigee.numbers import number
-from perigee.store.results import Results
 
 CELLS = 3
 """Number of cells that are repeated."""
@@ -75,12 +71,7 @@ class Repeated:
         return cell.times_beyond.get(self.judged.subject, math.nan)
 
 
-def confirm(
-    order: Order,
-    findings: Sequence[Finding],
-    bar: Callable[[str], AbstractContextManager[Watch]],
-    say: Callable[[str], None],
-) -> list[Repeated]:
+def confirm(order: Order, findings: Sequence[Finding], bar: Bar, say: Say) -> list[Repeated]:
     """Repeat the cells that are furthest beyond their thresholds, or nearest to them; one round of each.
 
     Args:
@@ -108,8 +99,8 @@ def confirm(
             emulated, fault = None, ""
             with bar(f"{criterion.id} on the emulator") as watch:
                 try:
-                    carry_out(job, watch, say)
-                    emulated = _cell(Tables(Results(out), {order.candidate.value: judged.subject}), judged, cell)
+                    tables = Tables(results_of(job, watch, say), {order.candidate.value: judged.subject})
+                    emulated = _cell(tables, judged, cell)
                 except RunError as error:
                     say(f"{criterion.id}, {cell.words}: not on the emulator: {error}")
                     fault = shortened(str(error), order.candidate)

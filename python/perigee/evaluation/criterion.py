@@ -59,7 +59,7 @@ class Criterion:
     Attributes:
         id: section of RFC 9743, or a word for what it has no section for.
         title: its subject.
-        level: how strongly the RFC asks for it.
+        level: how strongly the RFC asks for it, in its words; capitals are those of BCP 14.
         asks: what it asks.
         study: file in `studies/rfc9743` without its ending; empty: there is none.
         measures: the figures, from the tables of the study.

@@ -13,9 +13,9 @@ DOCUMENT = Verdict.DOCUMENT
 FIFO = ("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1")
 
 ENVIRONMENTS = (
-    Criterion("6.1", "Drop-tail", "must be evaluated", "Holds over FIFO queues.",
+    Criterion("6.1", "Drop-tail", "MUST be evaluated", "Holds over FIFO queues.",
         reason="It follows from 5.1.1 to 5.2.1, whose studies have FIFO queues.", follows=FIFO),
-    Criterion("6.2", "Tunnels", "must be considered with explicit signals",
+    Criterion("6.2", "Tunnels", "MUST be considered, with explicit signals",
         "Holds where tunnels hide, lose or clear ECN marks, or refuse what uses ECN.", "6.2-tunnels",
         (
             Measure("Goodput with ECN through a tunnel, over that without ECN", "", nodes.of_that_without_ecn,
@@ -30,7 +30,7 @@ ENVIRONMENTS = (
         ),
         only_tcp=ECN_OF_TCP,
     ),
-    Criterion("6.3", "Wired paths", "base case", "Uses a fixed rate without noise.", "6.3-wired",
+    Criterion("6.3", "Wired paths", "described as the baseline", "Uses a fixed rate without noise.", "6.3-wired",
         (
             Measure("Goodput", "Mbit/s", paths.utilisation,
                 Rule("at least 0.9 times CUBIC's", of_cubic=0.9, missed=DOCUMENT), own=True),
@@ -43,7 +43,7 @@ ENVIRONMENTS = (
             Measure("95th percentile of round trips", "ms", paths.high_round_trip),
         ),
         "The delay of retransmissions on the link, and losses in bursts, are not measured."),
-    Criterion("7.1", "Active queue management", "should be evaluated",
+    Criterion("7.1", "Active queue management", "SHOULD be evaluated",
         "Several disciplines, with and without ECN; the reaction to a mark fits the codepoint sent.", "7.1-aqm",
         (
             Measure("Mean wait in a queue that marks, over that in the same queue that drops", "",
@@ -70,21 +70,21 @@ ENVIRONMENTS = (
         "ECT(1), which only scalable congestion controls may send, is measured of those that need ECN.",
         scalable="scalable",
         only_tcp=ECN_OF_TCP),
-    Criterion("7.2", "Circuit breakers", "must be considered",
+    Criterion("7.2", "Circuit breakers", "ought to",
         "Stays inside the envelope of a circuit breaker (RFC 8084).", "7.2-circuit-breaker",
         (
             Measure("Intervals of 5 s in a row with 10 % of loss or more", "", safety.bad_intervals,
                 Rule("at most 2, or 1.25 times CUBIC's", limit=2, of_cubic=1.25)),
         ),
     ),
-    Criterion("7.3", "Varying delay", "should be evaluated", "Robust to large changes of the smallest round trip.",
+    Criterion("7.3", "Varying delay", "SHOULD be evaluated", "Robust to large changes of the smallest round trip.",
         "7.3-varying-delay",
         (
             Measure("Throughput in 18 s after the delay changed, over that before", "", paths.after_over_before,
                 Rule("at least 0.8, or 0.8 times CUBIC's", limit=0.8, of_cubic=0.8, missed=DOCUMENT)),
         ),
     ),
-    Criterion("7.4", "Constrained devices", "named, without SHOULD",
+    Criterion("7.4", "Constrained devices", "described, nothing asked",
         "Works over links of 64 to 250 kbit/s with windows of four packets.", "7.4-constrained",
         (
             Measure("Goodput", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
@@ -93,8 +93,7 @@ ENVIRONMENTS = (
         ),
         "Timeouts are not told apart by whether they were spurious.",
         only_tcp=TCP_ALONE),
-    Criterion("7.5", "High delay", "named, without SHOULD", "Does not presume a low delay; satellites are named.",
-        "7.5-high-delay",
+    Criterion("7.5", "High delay", "ought not to presume a low delay", "Satellites are named.", "7.5-high-delay",
         (
             Measure("Time of 100 MB over that of an ideal sender, who shares the rate fairly", "", paths.against_ideal,
                 Rule("at most 2", limit=2, missed=DOCUMENT), own=True),
@@ -103,7 +102,7 @@ ENVIRONMENTS = (
             Measure("Time of 1 MB", "s", paths.time_of_1_mb),
         ),
     ),
-    Criterion("7.6", "Misbehaving nodes", "should be explored",
+    Criterion("7.6", "Misbehaving nodes", "SHOULD be explored",
         "Receivers that split, invent or hide acknowledgements, and middleboxes that police.", "7.6-misbehaving",
         (
             Measure("Share that a receiver takes by cheating from a flow of CUBIC, beyond the fair one", "%",
@@ -119,7 +118,8 @@ ENVIRONMENTS = (
         ),
         "No sender can tell a false acknowledgement from a true one: what CUBIC and Reno give as well is no fault.",
         only_tcp=TCP_ALONE),
-    Criterion("7.7", "Reordering", "named, without SHOULD", "Robust to packets that arrive late.", "7.7-reordering",
+    Criterion("7.7", "Reordering", "ought not to presume order", "Robust to packets that arrive late.",
+        "7.7-reordering",
         (
             Measure("Goodput over two paths in turn, of which one is longer, over that over equal ones", "",
                 paths.of_that_in_order,
@@ -128,7 +128,7 @@ ENVIRONMENTS = (
             Measure("Packets sent again", "%", paths.sent_again),
         ),
         "Packets that come late one by one are not measured: a link keeps its order."),
-    Criterion("7.8", "Transient events", "should be evaluated", "The onset of congestion, routing changes, mobility.",
+    Criterion("7.8", "Transient events", "SHOULD be considered", "The onset of congestion, routing changes, mobility.",
         "7.8-transient",
         (
             Measure("Time to 80 % of the rate once a stream of three quarters has ended", "s", paths.time_to_fill,
@@ -138,7 +138,7 @@ ENVIRONMENTS = (
                 Rule("at most 1 %, or twice CUBIC's or Reno's", limit=1, of_cubic=2, or_reno=True, missed=DOCUMENT)),
         ),
         "Routing changes are in 7.9, a change of the orbit in 7.10."),
-    Criterion("7.9", "Path changes", "must be evaluated",
+    Criterion("7.9", "Path changes", "MUST be evaluated",
         "Robust to changes of the path at the intervals of common re-routing.", "7.9-path-change",
         (
             Measure("Longest time in which nothing arrives", "s", paths.longest_stall,
@@ -146,7 +146,7 @@ ENVIRONMENTS = (
             Measure("Goodput", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
         ),
     ),
-    Criterion("7.10", "Multipath", "must be evaluated where used",
+    Criterion("7.10", "Multipath", "MUST be evaluated, where used",
         "A failover starves nobody; concurrent use harms nobody at a shared bottleneck.", "7.10-multipath",
         (
             Measure("Longest time in which nothing arrives, the path's failure included", "s", paths.longest_stall,
@@ -156,13 +156,13 @@ ENVIRONMENTS = (
             Measure("Goodput", "Mbit/s", paths.utilisation, RATES_OF_CUBIC, own=True),
         ),
         "The use of several paths at once is not measured: no transport here does it."),
-    Criterion("7.11", "Data centres", "should state its scope", "Delays below 2 ms, and incast.", "7.11-data-centre",
+    Criterion("7.11", "Data centres", "SHOULD say what coexists", "Delays below 2 ms, and incast.", "7.11-data-centre",
         (
             Measure("Time of the slowest of several transfers that begin at once", "s", paths.slowest, TIMES_OF_CUBIC,
                 own=True),
         ),
     ),
-    Criterion("8", "Security", "must be examined",
+    Criterion("8", "Security", "MUST be examined",
         "What an attacker gains by it; `perigee cc attack` searches for what it does worst.",
         reason=HUMAN),
 )  # fmt: skip

@@ -28,23 +28,17 @@ class Question:
 
 
 QUESTIONS = (
-    Question(
-        "signals",
-        "5.3.1",
-        "Which signals of congestion does it use, and how far does it reduce its rate on each?",
-    ),
+    Question("signals", "5.3.1",
+        "Which signals of congestion does it use, and how far does it reduce its rate on each?"),
     Question("deviations", "5.3.1", "Where does it deviate from RFC 2914, and why is that acceptable?"),
     Question("packets", "5.3.1", "Does it react to lost packets or to lost bytes, whatever their size (RFC 7141)?"),
     Question("attacks", "8", "How can a receiver or a node on the path make it send too much, or too little?"),
     Question("revealed", "8", "What does its behaviour reveal of hosts, users or traffic?"),
     Question("status", "4", "Which status is sought, and which evidence is there from the Internet?"),
-    Question(
-        "abstract",
-        "3",
+    Question("abstract", "3",
         "What do the two statements of its abstract say: is there consensus that it is safe to use, and in which "
-        "environments is it not recommended?",
-    ),
-)
+        "environments is it not recommended?"),
+)  # fmt: skip
 """All questions of the form, in its order."""
 
 

@@ -144,6 +144,7 @@ class Finding:
         measures: the judged measures.
         behind: the same behind a splitting proxy; none: that was not asked, or nothing of it is measured.
         longest_s: length of the longest run that was carried out for it, s; 0: none was.
+        left_open: why a pass is left open; empty: it is not.
     """
 
     criterion: Criterion
@@ -152,6 +153,7 @@ class Finding:
     measures: Sequence[Judged] = ()
     behind: Finding | None = None
     longest_s: float = 0.0
+    left_open: str = ""
 
     @property
     def nearest(self) -> Judged | None:

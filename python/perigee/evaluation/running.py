@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
-from perigee.core import native
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
-from perigee.engines.sim.own_runs import AGAIN
-from perigee.errors import EXIT_INTERRUPTED, InputError, InterruptedRunError, PerigeeError, RunError
+from perigee.errors import InputError
 from perigee.evaluation.cells import settings_of, slug
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
@@ -23,14 +18,23 @@ from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
-from perigee.evaluation.studies import Order, conditions_of, experiments_of, key_of, references, study_of
+from perigee.evaluation.rules import Verdict
+from perigee.evaluation.studies import (
+    Order,
+    conditions_of,
+    experiments_of,
+    key_of,
+    references,
+    share_left_out,
+    study_of,
+)
 from perigee.evaluation.tables import Tables
-from perigee.store.results import Results
+from perigee.keeper.kept import Bar, Say, results_folder, results_of
 
 NOT_CHOSEN = "It was not chosen (--criterion)."
-FURTHER_QUICK, FURTHER_WHOLE = 4, 1
-"""Runs of further rounds at most, as a multiple of those of all cells: cells beyond that stay undecided."""
-KEEPING = "with --keep FOLDER the results of the studies are kept, and the same command resumes"
+FURTHER, FURTHER_LARGE = 4, 1
+"""Runs of further rounds at most, as a multiple of those of all cells, and so of studies whose reduced size lacks
+cells: cells beyond that stay undecided."""
 SEEDS_APART = 1_000_000
 """A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
 
@@ -55,17 +59,13 @@ def choose(ids: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def evaluate(
-    order: Order,
-    bar: Callable[[str], AbstractContextManager[Watch]],
-    say: Callable[[str], None],
-) -> list[Finding]:
+def evaluate(order: Order, bar: Bar, say: Say) -> list[Finding]:
     """Run the studies of the chosen criteria and judge them; every criterion has a finding.
 
     Args:
         order: what to evaluate.
-        bar: shows the progress of one study, whose title it is given.
-        say: prints a note.
+        bar: shows progress.
+        say: prints notes.
 
     Raises:
         InputError: the candidate cannot be run, or the folder has something else in it.
@@ -89,9 +89,10 @@ def evaluate(
                 findings.append(not_measured(criterion, criterion.reason))
             else:
                 with bar(f"{criterion.id} {criterion.title}") as watch:
-                    found = _measured(order, criterion, folder, watch, say)
+                    found = left_open(order, _measured(order, criterion, folder, watch, say))
                 if order.behind_proxy:
-                    found = dataclasses.replace(found, behind=_behind(order, criterion, folder, bar, say))
+                    behind = left_open(order, _behind(order, criterion, folder, bar, say))
+                    found = dataclasses.replace(found, behind=behind)
                 findings.append(found)
     return findings
 
@@ -102,20 +103,12 @@ def subject_of(order: Order, criterion: Criterion) -> str:
     return value if value in references(criterion) else order.candidate.label
 
 
-def _tables(
-    order: Order, criterion: Criterion, folder: Path, *, behind_proxy: bool = False, first_round: int = 0
-) -> Tables:
-    names = {order.candidate.value: subject_of(order, criterion)}
-    return Tables(Results(folder), names, behind_proxy=behind_proxy, first_round=first_round)
+def _tables(order: Order, criterion: Criterion, job: Job, watch: Watch, say: Say, **how: Any) -> Tables:
+    """Carry out a job, and return its tables; `how` is for them."""
+    return Tables(results_of(job, watch, say), {order.candidate.value: subject_of(order, criterion)}, **how)
 
 
-def _behind(
-    order: Order,
-    criterion: Criterion,
-    folder: Path,
-    bar: Callable[[str], AbstractContextManager[Watch]],
-    say: Callable[[str], None],
-) -> Finding:
+def _behind(order: Order, criterion: Criterion, folder: Path, bar: Bar, say: Say) -> Finding:
     """Return the verdict behind a proxy that uses the candidate."""
     if criterion.id in LEFT_OUT:
         return not_measured(criterion, LEFT_OUT[criterion.id])
@@ -123,51 +116,58 @@ def _behind(
     study = behind_proxy(criterion, study_of(criterion), key_of(criterion), values)
     # Without further rounds of single cells: as many of all as a fail takes.
     settings = [*experiments_of(order, criterion), f"seed={order.seed}", f"rounds={FEWEST_TO_FAIL}"]
-    out = folder / "behind-proxy" / criterion.id
-    job = Job(study, order.engine, settings, order.quick, out, order.workers, order.fresh)
+    job = order.job(study, settings, folder / "behind-proxy" / criterion.id)
     with bar(f"{criterion.id} behind a proxy") as watch:
-        carry_out(job, watch, say)
-    tables = _tables(order, criterion, out, behind_proxy=True)
+        tables = _tables(order, criterion, job, watch, say, behind_proxy=True)
     return judge(criterion, tables, subject_of(order, criterion), scalable=order.candidate.scalable)
 
 
 def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
     """Return the worst verdict of the criteria from which this one follows."""
-    return Finding(
-        criterion, worst(one.verdict for one in findings if one.criterion.id in criterion.follows), criterion.reason
-    )
+    followed = [one for one in findings if one.criterion.id in criterion.follows]
+    verdict = worst(one.verdict for one in followed)
+    deciding = [one for one in followed if one.verdict is verdict]
+    is_open = deciding and all(one.left_open for one in deciding)
+    left = f"left open, as {', '.join(one.criterion.id for one in deciding)}" if is_open else ""
+    return Finding(criterion, verdict, criterion.reason, left_open=left)
 
 
-def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Finding:
+def left_open(order: Order, found: Finding) -> Finding:
+    """Return a finding in which nothing passes on a part of the cells: at the reduced size other cells may fail."""
+    if not order.quick or found.verdict is not Verdict.PASS or not share_left_out(found.criterion):
+        return found
+    share = 100 * (1 - share_left_out(found.criterion))
+    left = f"left open: the reduced size has {share:.0f} % of the cells, and none is beyond its threshold"
+    return dataclasses.replace(found, verdict=Verdict.UNDECIDED, left_open=left)
+
+
+def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Say) -> Finding:
     """Run the study of a criterion, then further rounds of the cells that are near their thresholds; judge them."""
     settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
     conditions = conditions_of(order, criterion)
     settings += conditions
-    if order.candidate.value not in references(criterion):
-        settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
+    known, asked = references(criterion), [order.candidate.value, *order.beside]
+    settings += (f"vary.{key_of(criterion)}=+{value}" for value in sorted({*asked} - {*known}))
     scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
     evidence = Evidence(criterion, subject_of(order, criterion), scalable=scalable, scavenger=scavenger)
 
     def run(out: Path, settings: list[str], first_round: int = 0, left: int | None = None) -> int:
         """Return the number of runs that were carried out: all, or none where they are more than what is left."""
-        job = Job(study_of(criterion), order.engine, settings, order.quick, out, order.workers, order.fresh)
+        job = order.job(study_of(criterion), settings, out)
         count = len(job.plan.runs)
         if left is not None and count > left:
             return 0
-        carry_out(job, watch, say)
-        evidence.add(_tables(order, criterion, out, first_round=first_round))
+        evidence.add(_tables(order, criterion, job, watch, say, first_round=first_round))
         return count
 
-    left = run(folder / criterion.id, settings) * (FURTHER_QUICK if order.quick else FURTHER_WHOLE)
+    own, every = len({*known, order.candidate.value}), len({*known, *asked})
+    runs = run((order.first_rounds or folder) / criterion.id, settings) * own // every
+    left = runs * (FURTHER if order.quick or not share_left_out(criterion) else FURTHER_LARGE)
     while cell := _next_cell(found := evidence.finding()):
         done = _rounds(cell)
         rounds = next(look for look in LOOKS if look > done) - done
-        pinned = [
-            *settings_of(order, criterion, cell),
-            *conditions,
-            f"seed={order.seed * SEEDS_APART + done}",
-            f"rounds={rounds}",
-        ]
+        seeded = [f"seed={order.seed * SEEDS_APART + done}", f"rounds={rounds}"]
+        pinned = [*settings_of(order, criterion, cell), *conditions, *seeded]
         count = run(folder / "further-rounds" / f"{slug(criterion, cell)}-{done}", pinned, done, left)
         if not count:
             break
@@ -182,32 +182,3 @@ def _next_cell(found: Finding) -> Cell | None:
 
 def _rounds(cell: Cell) -> int:
     return cell.distance.rounds if cell.distance else 0
-
-
-class NothingKeptError(PerigeeError):
-    """The user stopped an evaluation whose results are not kept, so that nothing resumes it."""
-
-    exit_code = EXIT_INTERRUPTED
-
-
-@contextlib.contextmanager
-def results_folder(keep: Path | None) -> Iterator[Path]:
-    """Return the folder for results: the one to keep, else one that is removed at the end.
-
-    Raises:
-        NothingKeptError: the user stopped what was done with a folder that is removed.
-        RunError: a run failed; it says that nothing is kept where that is so.
-    """
-    if keep is not None:
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("evaluation")) as temporary:
-        try:
-            yield Path(temporary)
-        except InterruptedRunError:
-            raise NothingKeptError(f"stopped: nothing is kept; {KEEPING}") from None
-        except RunError as error:
-            if AGAIN not in str(error):
-                raise
-            again = f"the same command repeats it from the beginning; {KEEPING}"
-            raise RunError(str(error).replace(AGAIN, again)) from error

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.cc.catalog import algorithm_of, built_in
 from perigee.engines.plan.contract import Engine
-from perigee.errors import InputError
+from perigee.engines.plan.native import native_plan
+from perigee.engines.run.job import Job
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.tables import CANDIDATES
 from perigee.files import TEXT_BYTES, read_bounded
-from perigee.names import suggestion
 from perigee.places import evaluations, find_study
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Order:
         fresh: whether results in it are replaced.
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
+        beside: further congestion controls that the studies run too, so that results serve several evaluations.
+        first_rounds: folder for those results; none: they are beside those of further rounds.
         horizon_s: length of the long runs, s; 0: they are not asked for.
     """
 
@@ -93,7 +96,13 @@ class Order:
     fresh: bool = False
     behind_proxy: bool = False
     seed: int = 1
+    beside: Collection[str] = ()
+    first_rounds: Path | None = None
     horizon_s: float = 0.0
+
+    def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
+        """Return the job of a study with these settings."""
+        return Job(study, self.engine, settings, self.quick, out, self.workers, self.fresh)
 
 
 def candidate(what: str) -> Candidate:
@@ -108,15 +117,25 @@ def candidate(what: str) -> Candidate:
         content = read_bounded(path, TEXT_BYTES, "a congestion control")
         digest = hashlib.sha256(content).hexdigest()
         return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
-    known = {one.name: one for one in algorithms()}
-    if what not in known:
-        raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
-    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn, scavenger=what in SCAVENGERS)
+    found = built_in(what)
+    return Candidate(what, found.title, what, scalable=found.needs_ecn, scavenger=what in SCAVENGERS)
 
 
 def study_of(criterion: Criterion) -> StudyFile:
     """Return the study of a criterion."""
     return find_study(str(evaluations() / f"{criterion.study}.toml"))
+
+
+def fingerprints(criterion: Criterion, *, quick: bool) -> set[str]:
+    """Return what tells the points of a criterion's study from others: equal ones have equal runs."""
+    return {str(point["fingerprint"]) for point in native_plan(study_of(criterion), [], quick).laid_out()["points"]}
+
+
+@functools.cache
+def share_left_out(criterion: Criterion) -> float:
+    """Return the share of a criterion's cells that its reduced study leaves out."""
+    part, whole = (fingerprints(criterion, quick=quick) for quick in (True, False))
+    return 1 - len(part & whole) / len(whole)
 
 
 def references(criterion: Criterion) -> list[str]:

@@ -15,7 +15,7 @@ from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import CUBIC, RENO, Verdict
 from perigee.evaluation.running import NOT_CHOSEN
 from perigee.evaluation.studies import Candidate
-from perigee.numbers import counted, decimals, number, with_spread
+from perigee.numbers import counted, decimals, for_json, number, with_spread
 
 FORMAT = 2
 """Version of the JSON."""
@@ -45,6 +45,7 @@ class Summary:
 def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     """Return the answers of an evaluation to: may it be deployed, where, and what is missing?"""
     of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
+    near, left = ([one for one in of[Verdict.UNDECIDED] if bool(one.left_open) == is_left] for is_left in (False, True))
     unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
     if of[Verdict.FAIL]:
         count = len(findings) - len(of[Verdict.UNKNOWN])
@@ -58,8 +59,10 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
             f"Not judged as a whole: {measured} of {len(findings)} criteria {were} measured, "
             f"and {candidate.called} fails none of them."
         )
-    elif any(one.criterion.id.startswith(SAFETY) for one in of[Verdict.UNDECIDED]):
+    elif any(one.criterion.id.startswith(SAFETY) for one in near):
         deploy = f"Undecided: {candidate.called} fails no criterion, and is near a threshold of safety that scatters."
+    elif left:
+        deploy = f"Not decided at the reduced size. {candidate.called} fails none of its cells."
     elif candidate.name in (CUBIC, RENO) and not candidate.sha256:
         deploy = f"It is a standard. {candidate.called} fails no criterion that is measured here."
     else:
@@ -76,8 +79,10 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
-    if of[Verdict.UNDECIDED]:
-        missing.append(f"Undecided, with an interval about a threshold: {_listed(of[Verdict.UNDECIDED])}.")
+    if near:
+        missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
+    if left:
+        missing.append(f"Left open, since the reduced size has a part of the cells: {_listed(left)}.")
     return Summary(deploy, " ".join(where), " ".join(missing))
 
 
@@ -88,10 +93,12 @@ def key_figure(found: Finding) -> str:
     """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
-        return found.reason
+        return found.left_open or found.reason
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
     if certainty := certainty_of(nearest.worst):
         said += f"; worst of {counted(found.tested, 'cell')}, {certainty}"
+    if found.left_open:
+        return f"{said}; {found.left_open}"
     decides = nearest.deciding
     if decides is None or decides is nearest.worst or decides.outcome is Outcome.WITHIN:
         return said
@@ -239,7 +246,7 @@ def as_json(
         "format": FORMAT,
         "evaluates": "RFC 9743",
         "criteria_version": VERSION,
-        "longest_run_s": _number(longest_run_s(findings)) or None,
+        "longest_run_s": for_json(longest_run_s(findings)) or None,
         "transport": candidate.transport,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
         "size": "quick" if quick else "whole",
@@ -262,6 +269,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "verdict": str(found.verdict),
         "cells_tested": found.tested,
         "reason": found.reason or None,
+        "left_open": found.left_open or None,
         "measures": [_judged(one) for one in found.measures],
         "behind_proxy": _behind(found.behind) if found.behind else None,
     }
@@ -311,8 +319,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {
         "cell": cell.words,
         "figures": {name: _figure(figure) for name, figure in cell.figures.items()},
-        "times_threshold": {name: _number(times) for name, times in cell.times_beyond.items()},
-        "threshold": None if cell.bound is None else _number(cell.bound),
+        "times_threshold": {name: for_json(times) for name, times in cell.times_beyond.items()},
+        "threshold": for_json(cell.bound),
         "beyond": _distance(cell.distance) if cell.distance else None,
     }
 
@@ -321,28 +329,18 @@ def _distance(far: Distance) -> dict[str, Any]:
     """Return how far a figure is beyond its threshold, with the interval that decides."""
     return {
         "outcome": str(far.outcome),
-        "mean": _number(far.mean),
-        "half_width": None if far.half_width is None else _number(far.half_width),
-        "level": _number(1 - 2 * far.level),
-        "p": None if far.p is None else _number(far.p),
+        "mean": for_json(far.mean),
+        "half_width": for_json(far.half_width),
+        "level": for_json(1 - 2 * far.level),
+        "p": for_json(far.p),
         "rounds": far.rounds,
-        "rounds_to_decide": _number(far.rounds_to_decide) if far.outcome is Outcome.OPEN else None,
+        "rounds_to_decide": for_json(far.rounds_to_decide) if far.outcome is Outcome.OPEN else None,
     }
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
-    half = None if figure.half_width is None else _number(figure.half_width)
-    return {"mean": _number(figure.mean), "half_width_95": half, "rounds": figure.rounds}
-
-
-def _number(value: float) -> float | None:
-    """Return a number of six digits, which JSON can have; none for what is not finite.
-
-    Examples:
-        >>> _number(1.23456789), _number(math.inf)
-        (1.23457, None)
-    """
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    half = for_json(figure.half_width)
+    return {"mean": for_json(figure.mean), "half_width_95": half, "rounds": figure.rounds}
 
 
 def _listed(findings: Sequence[Finding]) -> str:

@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import polars as pl
 
-from perigee.core import native
 from perigee.engines.plan.contract import Engine
 from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
 from perigee.evaluation.further import FURTHER
 from perigee.evaluation.limited import IN_FLIGHT
 from perigee.evaluation.studies import key_of, study_of
 from perigee.evaluation.tables import Tables
-from perigee.store.results import Results
+from perigee.keeper.kept import results_folder, results_of
 
 LARGEST = 5 * IN_FLIGHT
 """Window that an algorithm may reach while an application has `IN_FLIGHT` packets in flight, packets."""
+_RTT = "vary.rtt=50 ms"
 _LOSS = 'links.path.loss={ kind = "periodic", period = "1000 s", phase = "2 s", length = "120 ms" }'
 """Longer than a response and its pause, so that one is lost: the rest of the minute is congestion avoidance."""
 _RECOVERED_S = 4.0
@@ -40,15 +38,14 @@ def unused_windows(path: Path, engine: Engine) -> tuple[int, int]:
         InputError: the file is no algorithm.
         RunError: its code failed.
     """
-    without = _windows(path, engine)
-    after = _windows(path, engine, _LOSS).filter(pl.col("t_s") >= _RECOVERED_S)
+    without = _windows(path, engine, _RTT)
+    after = _windows(path, engine, _RTT, _LOSS).filter(pl.col("t_s") >= _RECOVERED_S)
     return tuple(int(series["cwnd_packets"].max()) for series in (without, after))  # type: ignore[arg-type,return-value]
 
 
 def _windows(path: Path, engine: Engine, *more: str) -> pl.DataFrame:
     criterion = next(one for one in FURTHER if one.id == "limited")
     settings = ["experiments=responses", "rounds=1", f"vary.{key_of(criterion)}={path.resolve()}", *more]
-    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("check")) as folder:
-        out = Path(folder) / "responses"
-        carry_out(Job(study_of(criterion), engine, settings, reduced=True, out=out, workers=1))
-        return Tables(Results(out), {}).series("responses")
+    with results_folder(None, "") as folder:
+        job = Job(study_of(criterion), engine, settings, reduced=True, out=folder / "responses", workers=1)
+        return Tables(results_of(job), {}).series("responses")

@@ -6,36 +6,36 @@ Thresholds are those of `perigee cc evaluate`, or nearest to them where a cell i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
+from typing import Any
 
 from perigee.evaluation.criterion import WAIT
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 from perigee.fitness import figures
 from perigee.fitness.figures import Figure
-from perigee.toml import inline
+from perigee.keeper.studies import CANDIDATE, CANDIDATE_KEY, ENDS, OTHER, small_study
 
 ROUNDS = 6
 """Runs of each cell, of different seeds."""
 SERIES_MS = 200
 DOCUMENT = Verdict.DOCUMENT
-FLOW = '{ name = "candidate", from = "server", to = "client", duration = "$all s", start_jitter = "200 ms" }'
-SEVERAL = FLOW.replace("from", "count = $count, from")
-OTHER = FLOW.replace("candidate", "other").replace("from", 'cc = "$other", from')
-LATE = (
-    '{ name = "late", from = "server", to = "client", start = "$third s", duration = "$rest s", '
-    'start_jitter = "200 ms" }'
-)
-TRANSFER = '{ name = "candidate", from = "server", to = "client", size = "10 MB", start_jitter = "200 ms" }'
-RESPONSES = (
-    '{ name = "candidate", from = "server", to = "client", kind = "request", request = "100 B", response = "20 kB", '
-    'think = "50 ms", repeat = 100000, start_jitter = "200 ms" }'
-)
-SHORT = (
-    '{ name = "other", from = "server", to = "client", kind = "transactions", cc = "cubic", start = "2 s", '
-    'duration = "$less s", interval = "100 ms", request = "400 B", responses = ["30 kB"] }'
-)
+JITTER = {"start_jitter": "200 ms"}
+LONG = {**ENDS, "duration": "$all s", **JITTER}
+FLOW = {"name": CANDIDATE, **LONG}
+SIX, FOUR = ({"name": CANDIDATE, "count": count, **LONG} for count in (6, 4))
+CUBIC, RENO = ({"name": OTHER, "cc": cc, **LONG} for cc in ("cubic", "reno"))
+LATE = {"name": "late", **ENDS, "start": "$third s", "duration": "$rest s", **JITTER}
+TRANSFER = {"name": CANDIDATE, **ENDS, "size": "10 MB", **JITTER}
+RESPONSES = {
+    "name": CANDIDATE, **ENDS, "kind": "request", "request": "100 B", "response": "20 kB", "think": "50 ms",
+    "repeat": 100_000, **JITTER,
+}  # fmt: skip
+SHORT = {
+    "name": OTHER, **ENDS, "kind": "transactions", "cc": "cubic", "start": "2 s", "duration": "$less s",
+    "interval": "100 ms", "request": "400 B", "responses": ["30 kB"],
+}  # fmt: skip
 KEEPS = Rule("at least 0.8 times what it has beside CUBIC or Reno", of_cubic=0.8, or_reno=True)
 SHORT_TIMES = Rule("at most 1.25 times that beside CUBIC or Reno", of_cubic=1.25, or_reno=True)
 
@@ -68,26 +68,22 @@ class Cell:
     Attributes:
         name: its name.
         criterion: id of the criterion of `perigee cc evaluate`.
-        link: keys of its link, as inline TOML.
-        flows: the flows, as inline TOML in which `$all`, `$half`, `$third` are times.
+        link: keys of its link.
+        flows: the flows; `$all`, `$half`, `$third` in them and in the link are times.
         marks: the figures.
         lengths_s: its length, and the shorter ones at which harm may show.
-        count: number of flows.
-        other: the other flow's congestion control.
         ecn: whether all flows use ECN.
         key: the key that puts the candidate in.
     """
 
     name: str
     criterion: str
-    link: str
-    flows: Sequence[str]
+    link: Mapping[str, Any]
+    flows: Sequence[Mapping[str, Any]]
     marks: Sequence[Mark]
     lengths_s: Sequence[float] = (30.0, 15.0, 8.0)
-    count: int = 1
-    other: str = "cubic"
     ecn: bool = False
-    key: str = "flows.candidate.cc"
+    key: str = CANDIDATE_KEY
 
     def study(
         self, algorithms: Sequence[str], *, length_s: float = 0.0, name: str = "", title: str = "", rounds: int = ROUNDS
@@ -102,69 +98,64 @@ class Cell:
             rounds: number of runs of each.
         """
         length = length_s or self.lengths_s[0]
-        third = length / 3
-        words = {
-            "all": _number(length),
-            "half": _number(length / 2),
-            "third": _number(third),
-            "rest": _number(length - third),
-            "less": _number(length - 2),
-            "count": str(self.count),
-            "other": self.other,
-        }
-        ecn = ", ecn = true" if self.ecn else ""
-        lines = [
-            f"name = {inline(name or self.name)}",
-            *([f"title = {inline(title)}"] if title else []),
-            f"rounds = {rounds}",
-            f'time_limit = "{words["all"]} s"',
-            'nodes = ["server", "client"]',
-            f'measure = {{ series = "{SERIES_MS} ms", rtt = false }}',
-            f'hosts = {{ rmem = ["4096 B", "131072 B", "64 MB"], wmem = ["4096 B", "16384 B", "64 MB"]{ecn} }}',
-            f'links = [{{ name = "path", between = ["server", "client"], {Template(self.link).substitute(words)} }}]',
-            f"flows = [{', '.join(Template(flow).substitute(words) for flow in self.flows)}]",
-            f'vary = {{ "{self.key}" = [{", ".join(map(inline, algorithms))}] }}',
-        ]
-        return "\n".join(lines) + "\n"
+        times = {"all": length, "half": length / 2, "third": length / 3, "rest": length * 2 / 3, "less": length - 2}
+        words = {word: f"{time:.6g}" for word, time in times.items()}
+        link, flows = _filled(self.link, words), [_filled(one, words) for one in self.flows]
+        head = {"name": name or self.name, "title": title, "rounds": rounds, "time_limit": f"{words['all']} s"}
+        return small_study(head, algorithms, link, flows, SERIES_MS, key=self.key, ecn=self.ecn)
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
+def _filled(keys: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    """Return keys with the times in their texts, also those of lists."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(one) for one in value]
+        return Template(value).substitute(words) if isinstance(value, str) else value
+
+    return {key: filled(value) for key, value in keys.items()}
 
 
-def _link(rate_mbps: float, rtt_ms: float, bdp: float, rest: str = "") -> str:
-    return f'rate = "{rate_mbps:g} Mbit/s", delay = "{rtt_ms / 2:g} ms", queue = {{ bdp = {bdp:g} }}{rest}'
+def _link(rate_mbps: int, rtt_ms: int, bdp: float, **rest: Any) -> dict[str, Any]:
+    return {"rate": f"{rate_mbps} Mbit/s", "delay": f"{rtt_ms // 2} ms", "queue": {"bdp": bdp}, **rest}
+
+
+def _outages(every: str, first: str, length: str, **rest: str) -> dict[str, str]:
+    return {"kind": "periodic", "period": every, "phase": first, "length": length, **rest}
 
 
 GOODPUT = Mark("goodput", "Goodput", "Mbit/s", figures.goodput, RATES_OF_CUBIC, 0.01)
 KEPT = Mark("others_goodput", "Goodput of the flow beside it", "Mbit/s", figures.goodput_of_other, KEEPS, 0.01)
 OWN = Mark("own_goodput", "Goodput beside another flow", "Mbit/s", figures.goodput,
     Rule("at least half of CUBIC's", of_cubic=0.5, missed=DOCUMENT), 0.01)  # fmt: skip
-CODEL = 'queue = { bytes = "1 MB", aqm = { kind = "codel", ecn = true } }'
+MARKING = {
+    "rate": "20 Mbit/s",
+    "delay": "25 ms",
+    "down": {"queue": {"bytes": "1 MB", "aqm": {"kind": "codel", "ecn": True}}},
+}
 
 CELLS = (
     Cell("collapse", "5.1.1",
-        _link(10, 100, 1, ', loss = { kind = "periodic", period = "1000 s", phase = "5 s", length = "900 s", '
-            'loss = "30 %" }'), (FLOW,),
+        _link(10, 100, 1, loss=_outages("1000 s", "5 s", "900 s", loss="30 %")), (FLOW,),
         (Mark("packets_per_round_trip", "Packets sent per round trip 30 s after 30 % of loss began", "packets",
             figures.packets_per_round_trip(100),
             Rule("at most 1", limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours"), 0.01),),
         (65.0,)),
     Cell("deep-queue", "5.1.2", _link(10, 50, 4), (FLOW,),
         (Mark("wait", "Mean wait in a FIFO of four bandwidth-delay products", "ms", figures.waiting(50), WAIT, 1),)),
-    Cell("shallow-queue", "5.1.3", _link(20, 40, 0.25), (SEVERAL,),
+    Cell("shallow-queue", "5.1.3", _link(20, 40, 0.25), (SIX,),
         (Mark("drops", "Packets that a queue of a quarter of the bandwidth-delay product drops", "%", figures.drops,
-            Rule("at most 2 %, or twice CUBIC's", limit=2, of_cubic=2), 0.1),), (20.0, 10.0, 5.0), count=6),
-    Cell("equal-flows", "5.1.4", _link(20, 40, 1), (SEVERAL,),
+            Rule("at most 2 %, or twice CUBIC's", limit=2, of_cubic=2), 0.1),), (20.0, 10.0, 5.0)),
+    Cell("equal-flows", "5.1.4", _link(20, 40, 1), (FOUR,),
         (Mark("jain", "Jain's index of four flows", "", figures.jain,
-            Rule("at least 0.9, or 0.9 times CUBIC's", limit=0.9, of_cubic=0.9, missed=DOCUMENT), 0.01),), count=4),
+            Rule("at least 0.9, or 0.9 times CUBIC's", limit=0.9, of_cubic=0.9, missed=DOCUMENT), 0.01),)),
     Cell("late-flow", "5.1.4", _link(20, 40, 1), (FLOW, LATE),
         (Mark("late_share", "Goodput of a flow that comes late, over its fair share", "", figures.late_share,
             Rule("at least 0.5, or 0.8 times CUBIC's", limit=0.5, of_cubic=0.8, missed=DOCUMENT), 0.01),),
         (45.0, 30.0), key="flow.cc"),
-    Cell("beside-cubic", "5.2.1", _link(10, 50, 1), (FLOW, OTHER), (KEPT, OWN), (40.0, 20.0, 10.0)),
-    Cell("beside-reno", "5.2.1", _link(20, 100, 1), (FLOW, OTHER), (KEPT, OWN), (60.0, 30.0, 15.0), other="reno"),
-    Cell("beside-cubic-shallow", "5.2.1", _link(20, 100, 0.25), (FLOW, OTHER), (KEPT,), (40.0, 20.0, 10.0)),
+    Cell("beside-cubic", "5.2.1", _link(10, 50, 1), (FLOW, CUBIC), (KEPT, OWN), (40.0, 20.0, 10.0)),
+    Cell("beside-reno", "5.2.1", _link(20, 100, 1), (FLOW, RENO), (KEPT, OWN), (60.0, 30.0, 15.0)),
+    Cell("beside-cubic-shallow", "5.2.1", _link(20, 100, 0.25), (FLOW, CUBIC), (KEPT,), (40.0, 20.0, 10.0)),
     Cell("short-transfers", "5.2.3", _link(10, 50, 1), (FLOW, SHORT),
         (
             Mark("short_median", "Median time of 30 kB by CUBIC beside it", "ms", figures.short_time("p50_ms"),
@@ -173,27 +164,26 @@ CELLS = (
         )),
     Cell("wired", "6.3", _link(50, 30, 1), (FLOW,),
         (replace(GOODPUT, rule=Rule("at least 0.9 times CUBIC's", of_cubic=0.9, missed=DOCUMENT)),), (15.0,)),
-    Cell("random-loss", "6.4", _link(20, 40, 1, ', down.loss = "0.1 %"'), (FLOW,), (GOODPUT,)),
-    Cell("marking-queue", "7.1", _link(20, 50, 1).split(", queue")[0] + f", down = {{ {CODEL} }}", (FLOW,),
+    Cell("random-loss", "6.4", _link(20, 40, 1, down={"loss": "0.1 %"}), (FLOW,), (GOODPUT,)),
+    Cell("marking-queue", "7.1", MARKING, (FLOW,),
         (
             GOODPUT,
             Mark("wait", "Mean wait in a queue with CoDel", "ms", figures.waiting(50),
                 Rule("at most 20 ms, or twice CUBIC's", limit=20, of_cubic=2, missed=DOCUMENT), 1),
         ), ecn=True),
-    Cell("beside-cubic-marked", "7.1", _link(20, 50, 1).split(", queue")[0] + f", down = {{ {CODEL} }}",
-        (FLOW, OTHER), (KEPT,), (40.0, 20.0, 10.0), ecn=True),
+    Cell("beside-cubic-marked", "7.1", MARKING, (FLOW, CUBIC), (KEPT,), (40.0, 20.0, 10.0), ecn=True),
     Cell("longer-path", "7.3",
-        'rate = "20 Mbit/s", queue = { bytes = "250 kB" }, timeline = ["time_s, delay_ms", "0, 15", "$half, 150"]',
+        {"rate": "20 Mbit/s", "queue": {"bytes": "250 kB"}, "timeline": ["time_s, delay_ms", "0, 15", "$half, 150"]},
         (FLOW,),
         (Mark("after_over_before", "Goodput after the round trip grew from 30 to 300 ms, over that before", "",
             figures.after_over_before,
             Rule("at least 0.8, or 0.8 times CUBIC's", limit=0.8, of_cubic=0.8, missed=DOCUMENT), 0.01),)),
     Cell("geostationary", "7.5", _link(20, 600, 1), (TRANSFER,),
         (Mark("time", "Time of 10 MB over 600 ms", "s", figures.time_of_transfer, TIMES_OF_CUBIC, 0.01),), (120.0,)),
-    Cell("geostationary-loss", "7.5", _link(10, 600, 1, ', down.loss = "0.1 %"'), (FLOW,), (GOODPUT,), (90.0,)),
+    Cell("geostationary-loss", "7.5", _link(10, 600, 1, down={"loss": "0.1 %"}), (FLOW,), (GOODPUT,), (90.0,)),
     Cell("handovers", "7.9",
-        'rate = "20 Mbit/s", delay = "20 ms", queue = { bytes = "200 kB" }, '
-        'loss = { kind = "periodic", period = "15 s", phase = "5 s", length = "100 ms" }', (FLOW,),
+        {"rate": "20 Mbit/s", "delay": "20 ms", "queue": {"bytes": "200 kB"},
+            "loss": _outages("15 s", "5 s", "100 ms")}, (FLOW,),
         (
             GOODPUT,
             Mark("silence", "Longest time in which nothing arrives", "s", figures.longest_silence,

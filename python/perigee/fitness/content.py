@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from itertools import groupby
 from statistics import fmean
@@ -13,6 +12,7 @@ from perigee.evaluation.rules import OURS
 from perigee.fitness.marks import Marked, criteria_failed, score_of
 from perigee.fitness.references import digest
 from perigee.fitness.running import SCORED, Scored
+from perigee.numbers import for_json
 from perigee.version import __version__
 
 FORMAT = 1
@@ -35,7 +35,7 @@ def content(scored: Scored) -> dict[str, Any]:
         "place": scored.place or None,
         "compiles_for_kernel": scored.for_kernel,
         "messages": [asdict(one) for one in scored.messages],
-        "score": _number(score_of(scored.found)) if is_whole else None,
+        "score": for_json(score_of(scored.found)) if is_whole else None,
         "fails": criteria_failed(scored.found),
         "criteria": [
             _criterion(criterion, list(found))
@@ -48,7 +48,7 @@ def content(scored: Scored) -> dict[str, Any]:
 def _criterion(criterion: str, found: list[Marked]) -> dict[str, Any]:
     return {
         "id": criterion,
-        "score": _number(fmean(one.score for one in found)),
+        "score": for_json(fmean(one.score for one in found)),
         "figures": [_figure(one) for one in found],
     }
 
@@ -60,15 +60,15 @@ def _figure(found: Marked) -> dict[str, Any]:
         "title": found.mark.title,
         "unit": found.mark.unit or None,
         "better": "lower" if found.mark.rule.at_most else "higher",
-        "mean": _number(fmean(found.values)),
-        "rounds": [_number(value) for value in found.values],
+        "mean": for_json(fmean(found.values)),
+        "rounds": [for_json(value) for value in found.values],
         "threshold": found.mark.rule.words,
         "owner": found.mark.rule.owner or OURS,
-        "bound": None if found.bound is None else _number(found.bound),
+        "bound": for_json(found.bound),
         "verdict": str(found.verdict),
-        "margin": _number(found.margin),
-        "score": _number(found.score),
-        "relative": {name: _number(value) for name, value in found.relative.items()},
+        "margin": for_json(found.margin),
+        "score": for_json(found.score),
+        "relative": {name: for_json(value) for name, value in found.relative.items()},
     }
 
 
@@ -84,13 +84,3 @@ def _harm(scored: Scored) -> dict[str, Any] | None:
         "sentence": scored.harm.sentence,
         "study": scored.harm.study,
     }
-
-
-def _number(value: float) -> float | None:
-    """Return a number of six digits; none for what is not finite.
-
-    Examples:
-        >>> _number(1.23456789), _number(math.inf)
-        (1.23457, None)
-    """
-    return float(f"{value:.6g}") if math.isfinite(value) else None

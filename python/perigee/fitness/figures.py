@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perigee.evaluation.limited import IN_FLIGHT
+from perigee.evaluation.tables import of_flow
+from perigee.keeper.runs import Tables
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
 NAMES = ("flows", "series", "links", "responses")
-Tables = Mapping[str, "pl.DataFrame"]
-"""Tables of one run by name, those of `NAMES`."""
 Figure = Callable[[Tables, float], float]
 """Takes a figure from the tables of a run that was given a length, s."""
 BACKED_OFF_S = 35.0
@@ -50,7 +50,7 @@ def waiting(rtt_ms: float) -> Figure:
     """Return the figure: the mean wait in queues in the second half, ms, beyond a round trip."""
 
     def figure(tables: Tables, _length_s: float) -> float:
-        rtts = _late(tables["series"], "candidate")["rtt_mean_ms"].drop_nulls().to_numpy()
+        rtts = _of(_late(tables["series"]), "candidate")["rtt_mean_ms"].drop_nulls().to_numpy()
         return max(float(rtts.mean()) - rtt_ms, 0.0) if len(rtts) else 0.0
 
     return figure
@@ -58,8 +58,8 @@ def waiting(rtt_ms: float) -> Figure:
 
 def drops(tables: Tables, _length_s: float) -> float:
     """Return the share of packets that the bottleneck drops in the second half, %."""
-    table = tables["links"]
-    down = table.filter((table["link"] == "path.down") & (table["t_s"] > _half(table)))
+    table = _late(tables["links"])
+    down = table.filter(table["link"] == "path.down")
     return 100 * float(down["dropped_packets"].sum()) / max(float(down["offered_packets"].sum()), 1.0)
 
 
@@ -113,21 +113,16 @@ def short_time(column: str) -> Figure:
 
 def _goodputs(tables: Tables, *names: str) -> NDArray[np.float64]:
     """Return the mean goodput of each flow of these names in the second half."""
-    table = tables["series"]
-    late = table.filter(table["t_s"] > _half(table))
+    late = _late(tables["series"])
     flows = [flow for flow in tables["flows"]["flow"].unique(maintain_order=True) if flow.split(".")[0] in names]
     return np.array([late.filter(late["flow"] == flow)["goodput_mbps"].to_numpy().mean() for flow in flows])
 
 
-def _late(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    return _of(table.filter(table["t_s"] > _half(table)), name)
+def _late(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the second half."""
+    last = table["t_s"].max()
+    return table.filter(table["t_s"] > (last / 2 if isinstance(last, float) else 0.0))
 
 
 def _of(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the rows of a flow, of all its copies where it has several."""
-    return table.filter((table["flow"] == name) | table["flow"].str.starts_with(f"{name}."))
-
-
-def _half(table: pl.DataFrame) -> float:
-    last = table["t_s"].max()
-    return last / 2 if isinstance(last, float) else 0.0
+    return table.filter(of_flow(name))

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from perigee.fitness.cells import ROUNDS
 from perigee.fitness.marks import REFERENCES, Marked, marked
 from perigee.fitness.references import Kept, key_of
-from perigee.fitness.trying import Trying
+from perigee.fitness.trying import Figures, Trying
 from perigee.numbers import number
 
 
@@ -49,20 +50,21 @@ def first_harm(file: str, called: str, found: Sequence[Marked], kept: Kept, tryi
     if first is None:
         return None
     cell = first.cell
+
+    def beside(length_s: float) -> dict[str, Figures]:
+        return {name: kept[name][key_of(cell.name, length_s)] for name in REFERENCES}
+
     shown, length = first, cell.lengths_s[0]
     for length_s in reversed(cell.lengths_s[1:]):
-        beside = {name: kept[name][key_of(cell.name, length_s)] for name in REFERENCES}
-        short = next(
-            one for one in marked(cell, trying.figures(cell, length_s), beside) if one.mark.name == first.mark.name
-        )
+        short = marked(cell, trying.figures(cell, length_s), beside(length_s))[cell.marks.index(first.mark)]
         if short.fails:
             shown, length = short, length_s
             break
-    rule, beside = shown.mark.rule, {name: kept[name][key_of(cell.name, length)] for name in REFERENCES}
-    first_of = [beside[name][shown.mark.name][0] for name in rule.references]
-    first_bound = rule.bound(first_of)
-    rounds = 1 if rule.times_of(shown.values[0], first_bound) > 1 else ROUNDS
-    own, bound = (shown.values[0], first_bound) if rounds == 1 else (sum(shown.values) / len(shown.values), shown.bound)
+    rule = shown.mark.rule
+    own, bound, rounds = fmean(shown.values), shown.bound, ROUNDS
+    first_bound = rule.bound([beside(length)[name][shown.mark.name][0] for name in rule.references])
+    if rule.times_of(shown.values[0], first_bound) > 1:
+        own, bound, rounds = shown.values[0], first_bound, 1
     sentence = _sentence(shown, own, bound)
     algorithms = [file, *(rule.references or REFERENCES[1:2])]
     study = cell.study(algorithms, length_s=length, name=f"harm-{called}-{cell.name}", title=sentence, rounds=rounds)

@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from perigee.core import native
 from perigee.errors import StorageError
-from perigee.files import write_atomically
+from perigee.fitness import cells, figures, trying
 from perigee.fitness.cells import CELLS
 from perigee.fitness.marks import REFERENCES
 from perigee.fitness.trying import Figures, Trying
+from perigee.keeper import kept, runs, studies
 
-SOURCES = ("cells.py", "figures.py", "trying.py")
-"""Files of this package on which figures depend, beside the compiled core with its algorithms."""
+SOURCES = (cells, figures, trying, runs, studies)
+"""Modules on which figures depend, beside the compiled core with its algorithms."""
 DIGITS = 16
 
 Kept = Mapping[str, Mapping[str, Figures]]
@@ -39,8 +40,8 @@ def key_of(cell: str, length_s: float) -> str:
 def digest() -> str:
     """Return what names this version of cells, figures and simulator; scores of one digest can be compared."""
     hashed = hashlib.sha256(Path(native.__file__).read_bytes())
-    for name in SOURCES:
-        hashed.update((Path(__file__).parent / name).read_bytes())
+    for module in SOURCES:
+        hashed.update(Path(str(module.__file__)).read_bytes())
     return hashed.hexdigest()[:DIGITS]
 
 
@@ -57,36 +58,17 @@ def references(goes_on: Callable[[], bool] = lambda: True) -> Kept:
         StoppedError: nobody waits for them any more.
     """
     path = kept_file()
-    if (kept := read(path)) is not None:
-        return kept
-    found = {name: _of(name, goes_on) for name in REFERENCES}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(found).encode())
-    except (OSError, StorageError):
-        # They are computed again the next time.
-        pass
+    found: Kept | None = kept.read(path)
+    if found is None:
+        found = {name: _of(name, goes_on) for name in REFERENCES}
+        # Where they cannot be kept, they are computed again the next time.
+        with contextlib.suppress(StorageError):
+            kept.write(path, found)
     return found
 
 
 def _of(name: str, goes_on: Callable[[], bool]) -> dict[str, Figures]:
-    with Trying(name, goes_on=goes_on) as trying:
+    with Trying(name, goes_on=goes_on) as tried:
         return {
-            key_of(cell.name, length_s): trying.figures(cell, length_s) for cell in CELLS for length_s in cell.lengths_s
+            key_of(cell.name, length_s): tried.figures(cell, length_s) for cell in CELLS for length_s in cell.lengths_s
         }
-
-
-def read(path: Path) -> Kept | None:
-    """Return what a file keeps; none: it is not there, or not whole."""
-    try:
-        found = json.loads(path.read_bytes())
-        for name in REFERENCES:
-            for cell in CELLS:
-                for length_s in cell.lengths_s:
-                    figures = found[name][key_of(cell.name, length_s)]
-                    found[name][key_of(cell.name, length_s)] = {
-                        mark.name: tuple(map(float, figures[mark.name])) for mark in cell.marks
-                    }
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return {name: found[name] for name in REFERENCES}

@@ -7,11 +7,12 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perigee.cc.catalog import algorithms
+from perigee.cc.catalog import built_in
+from perigee.cc.compilers import Message, messages_of
 from perigee.cc.kernel import is_file
 from perigee.cc.limits import CodeLimits
 from perigee.cc.skeleton import SKELETON
@@ -21,14 +22,12 @@ from perigee.files import TEXT_BYTES, read_bounded
 from perigee.fitness.cells import CELLS
 from perigee.fitness.harm import Harm, first_harm
 from perigee.fitness.marks import REFERENCES, Marked, marked
-from perigee.fitness.messages import Message, messages_of
 from perigee.fitness.references import Kept, key_of, references
 from perigee.fitness.trying import LIMITS, EndedError, Trying
 from perigee.interrupts import held_back
-from perigee.names import suggestion
+from perigee.keeper.runs import in_order
 from perigee.places import headers
 
-POLL_S = 0.1
 SCORED, UNCOMPILED = "scored", "does not compile"
 
 
@@ -94,23 +93,23 @@ def scores(
         try:
             kept = pool.submit(references, goes_on)
             futures = [pool.submit(_scored, one, kept, limits, goes_on) for one in what]
-            for future in futures:
-                while not wait([future], POLL_S).done:
-                    answer_interrupts()
-                    watch(sum(one.done() for one in futures))
-                yield future.result()
+
+            def waiting() -> None:
+                answer_interrupts()
+                watch(sum(one.done() for one in futures))
+
+            yield from in_order(futures, waiting)
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _check(what: Sequence[str]) -> None:
-    known = {one.name for one in algorithms()}
     for one in what:
         if is_file(one):
             read_bounded(Path(one), TEXT_BYTES, "a congestion control")
-        elif one not in known:
-            raise InputError(f"{one}: there is no such congestion control", suggestion(one, sorted(known)))
+        else:
+            built_in(one)
 
 
 def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Callable[[], bool]) -> Scored:
@@ -136,7 +135,7 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
         scored.messages = [one for target in said for one in messages_of(target, said[target].replace(algorithm, what))]
     else:
         scored.name = what
-        scored.title = next(one.title for one in algorithms() if one.name == what)
+        scored.title = built_in(what).title
         scored.for_kernel = True
     kept = computed.result()
     try:

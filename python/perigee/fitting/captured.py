@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,9 @@ import polars as pl
 from perigee.analysis import iperf3
 from perigee.analysis.recordings import LOGS, Analysis, Options, analyze
 from perigee.errors import InputError
+from perigee.fitting.loss import Runs
 from perigee.headers import IPV4, IPV6, TCP, UDP
+from perigee.statistics import limits
 from perigee.statistics.periodicity import periodicity
 from perigee.store.small_flows import is_small
 
@@ -30,8 +33,12 @@ _SETTLED_S = 2
 """Seconds in which a queue fills, or a bucket empties, before what arrives is the path's rate."""
 _BURST_FROM = 1.05
 """First second of a flood, in the rate of those after it, from which a bucket let a burst pass: no queue does."""
+_PAUSED_FROM, _UNEVEN_FROM = 1.1, 0.05
+"""Share of a flood's rate that a transfer carries, and scatter of its seconds, from which its sender paused."""
 _PAYLOAD = 1448
 """Payload of a datagram of iperf3 by default over Ethernet; its counts leave out those that were lost last."""
+
+_NONE = Runs(0, ())
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,12 @@ class Ceiling:
         cc: the sender's congestion control; empty: not known.
         is_udp: whether it is of datagrams.
         is_flood: whether datagrams were sent faster than the link carries, so that what arrived is its rate.
+        bins: seconds of a flood that its rate is the mean of; 0: too few to say how it scatters, or no flood.
+        standard_error_bps: of that mean.
         burst_bytes: bytes that arrived in the first second of a flood beyond its rate, as a policer lets them pass.
         notes: what the reader of its file says of it.
         goodput_mbps: mean over all of it; none: not known.
+        quiet: packets that it sent, and sent again, in seconds without a queue: the path lost those.
         how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
 
@@ -76,15 +86,20 @@ class Ceiling:
     cc: str = ""
     is_udp: bool = False
     is_flood: bool = False
+    bins: int = 0
+    standard_error_bps: float = 0.0
     burst_bytes: float = 0.0
     notes: tuple[str, ...] = ()
     goodput_mbps: float | None = None
+    quiet: Runs = _NONE
 
     def above(self, idle_ms: float) -> Ceiling:
         """Return it with the growth of its delay above that of the idle path, where samples do not tell it."""
         if not self.is_sampled or self.grown_ms is None or self.least_ms is None or self.least_ms <= idle_ms:
             return self
-        return replace(self, least_ms=idle_ms, grown_ms=self.grown_ms + self.least_ms - idle_ms)
+        stood = self.least_ms >= limits.raised_ms(idle_ms)
+        grown_ms = self.grown_ms + self.least_ms - idle_ms
+        return replace(self, least_ms=idle_ms, grown_ms=grown_ms, quiet=_NONE if stood else self.quiet)
 
     def queue_bytes(self, bps: float | None = None) -> float | None:
         """Return the queue that explains the growth of the delay, at the link's rate; none without round trips."""
@@ -113,7 +128,25 @@ def transfers_of(files: Sequence[Path]) -> list[Ceiling]:
     analysis = analyze(files, Options(series="1 s", most=20))
     if analysis is None:
         raise AssertionError("nobody stopped it")
-    return sorted(_transfers(analysis), key=lambda ceiling: ceiling.bps, reverse=True)
+    found = sorted(_transfers(analysis), key=lambda ceiling: ceiling.bps, reverse=True)
+    return [_held_against(found, one) for one in found]
+
+
+def _held_against(found: Sequence[Ceiling], flood: Ceiling) -> Ceiling:
+    """Return a flood that carried unevenly less than a transfer by TCP as the lower bound that it is.
+
+    On a machine that has other work, its sender pauses for longer than the queue lasts, and the link idles.
+    """
+    own = (one for one in found if one.way == flood.way and not one.is_udp and not one.is_written)
+    more = next((one for one in own if one.bps > _PAUSED_FROM * flood.bps), None)
+    scatter = flood.standard_error_bps * math.sqrt(flood.bins)
+    if not flood.is_flood or more is None or scatter < _UNEVEN_FROM * flood.bps:
+        return flood
+    note = (
+        f"its rate varied from second to second, and {more.file} carried {more.bps / flood.bps - 1:.0%} more: its "
+        "sender paused; its rate is a lower bound"
+    )
+    return replace(flood, is_flood=False, bins=0, standard_error_bps=0.0, burst_bytes=0.0, notes=(*flood.notes, note))
 
 
 def busy(files: Sequence[Path]) -> list[tuple[float, float]]:
@@ -146,11 +179,7 @@ def _transfers(analysis: Analysis) -> list[Ceiling]:
         run = analysis.runs[row["run"]]
         row["capture"] = row["capture"] or run.name
         if max(len(goodput), row["duration_s"]) >= SUSTAINED_S:
-            made = (
-                _ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy())
-                if row["kind"] == "bulk"
-                else _flood(row, goodput)
-            )
+            made = _ceiling(row, own) if row["kind"] == "bulk" else _flood(row, goodput)
             is_written = bool({iperf3.WRITTEN, iperf3.UNHEARD} & set(run.notes))
             is_log = run.kind in LOGS
             notes = (*(run.notes if is_log else ()), *made.notes)
@@ -158,16 +187,17 @@ def _transfers(analysis: Analysis) -> list[Ceiling]:
     return found
 
 
-def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again: np.typing.NDArray[Any]) -> Ceiling:
+def _ceiling(row: dict[str, Any], series: pl.DataFrame) -> Ceiling:
     # Logs do not say how large packets are.
     segment = row["segment_bytes"] or _SEGMENT
     packet = (row["mss_bytes"] or row["segment_bytes"] or _MSS) + HEADERS[6 if ":" in row["from_node"] else 4]
+    goodput = series["goodput_mbps"].to_numpy()
     most, how = row["goodput_mbps"] or 0.0, "mean"
     if len(goodput) >= SUSTAINED_S:
         most = float(np.convolve(goodput, np.ones(SUSTAINED_S) / SUSTAINED_S, mode="valid").max())
         how = f"most of {SUSTAINED_S} s on end"
     least, far = row["rtt_min_ms"], row["rtt_p99_ms"]
-    repeats = periodicity(again.astype(float))
+    repeats = periodicity(series["retransmitted_packets"].fill_null(0).to_numpy().astype(float))
     return Ceiling(
         file=row["capture"],
         flow=row["flow"],
@@ -184,7 +214,27 @@ def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again:
         else None,
         cc=row["cc"] or "",
         goodput_mbps=row["goodput_mbps"],
+        quiet=_quiet(series, least, far, segment),
     )
+
+
+def _quiet(series: pl.DataFrame, least_ms: float | None, far_ms: float | None, segment: int) -> Runs:
+    """Return what a transfer sent and lost in seconds without a queue; none where none of them shows its queue.
+
+    Its delay shows a queue: where the round trip has hardly grown at both ends of a second, none was full between them.
+    Slow start fills a queue within one round trip, so that what is before the end of its losses does not count.
+    """
+    if least_ms is None or far_ms is None or far_ms < limits.raised_ms(least_ms):
+        return _NONE
+    again = series["retransmitted_packets"].fill_null(0).to_numpy()
+    lossy = np.flatnonzero(again)
+    begin = 1 if not len(lossy) else int(lossy[0]) + int(np.argmin(np.append(again[lossy[0] :] > 0, False)))
+    rtt_ms = series["rtt_mean_ms"].to_numpy()
+    is_low = np.maximum(rtt_ms[1:], rtt_ms[:-1]) < limits.raised_ms(least_ms)
+    is_low[: max(begin - 1, 0)] = False
+    sent = series["goodput_mbps"].to_numpy()[1:] * np.diff(series["t_s"].to_numpy()) * 1e6 / 8 / segment
+    lost = int(again[1:][is_low].sum())
+    return Runs(round(sent[is_low].sum()) + lost, ((1, lost),) if lost else ())
 
 
 def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceiling:
@@ -195,10 +245,12 @@ def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceili
     lost = row["lost_packets"] / row["sent_packets"]
     is_flood = lost >= FLOODED_FROM
     settled = goodput[_SETTLED_S:-1]
-    mean, first = row["goodput_mbps"], 0.0
+    mean, first, bins, error = row["goodput_mbps"], 0.0, 0, 0.0
+    of_packets = (_PAYLOAD + IPV4 + UDP) / _PAYLOAD
     if len(settled) >= SUSTAINED_S:
         mean, first = float(settled.mean()), float(goodput[0])
-    of_packets = (_PAYLOAD + IPV4 + UDP) / _PAYLOAD
+        bins = len(settled) if is_flood else 0
+        error = float(settled.std(ddof=1)) / math.sqrt(len(settled)) * 1e6 * of_packets
     return Ceiling(
         file=row["capture"],
         flow=row["flow"],
@@ -212,6 +264,8 @@ def _flood(row: dict[str, Any], goodput: np.typing.NDArray[np.float64]) -> Ceili
         how="mean",
         is_udp=True,
         is_flood=is_flood,
+        bins=bins,
+        standard_error_bps=error if is_flood else 0.0,
         burst_bytes=(first - mean) * 1e6 / 8 * of_packets if is_flood and first >= _BURST_FROM * mean else 0.0,
         notes=()
         if is_flood

@@ -16,14 +16,9 @@ from perigee.fitting import profile
 from perigee.fitting.captured import Ceiling
 from perigee.fitting.delay import Delay, fit_delay, with_spreads
 from perigee.fitting.loss import (
-    LEAST_EVENTS,
-    SIGNIFICANT,
     Loss,
     Runs,
-    bursty,
-    fit_bursts,
     fit_outages,
-    interval_of,
     runs_of,
 )
 from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
@@ -34,18 +29,16 @@ from perigee.fitting.rate import (
     Rate,
     fit_queue,
     fit_rates,
-    runs_below,
     spreads_below,
     variation_below,
 )
 from perigee.fitting.series import LEAST_ANSWERS, Pings
+from perigee.fitting.written_losses import bunched_notes, losses
 from perigee.measuring.in_band import Difference, waits
 from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
 
 DEFAULT_BPS = 100_000_000
-PROBE_DECIDES_FROM = 20
-"""Times that a probe must have lost something for its losses to stand for those of pings."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +67,9 @@ class Measured:
     one_way: tuple[str, ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
 
-    def part_of_losses(self, way: str) -> float:
-        """Return a direction's share of a round trip's losses: a half where logs tell too few of them apart."""
-        count = sum(self.lost.values())
-        return self.lost[way] / count if count >= _TOLD_APART else _HALF
-
 
 @dataclass(frozen=True)
-class _Idle:
+class Idle:
     """Results of pings: delay, losses that repeat, and the others."""
 
     delay: Delay
@@ -114,7 +102,7 @@ def fit(name: str, measured: Measured) -> Fitted:
             rate=_rate(way, rate, measured),
             delay=_delay(way, idle, jittery, measured),
             queue=_queue(way, queue, rate, measured),
-            loss=_loss(way, idle, measured),
+            loss=losses(way, idle, measured),
             burst=_burst(way, rate, measured),
         )
     notes = () if measured.pings is None else measured.pings.notes
@@ -126,7 +114,7 @@ def fit(name: str, measured: Measured) -> Fitted:
     notes += tuple(dict.fromkeys(f"{seen.file}: {note}" for seen in measured.captured for note in seen.notes))
     notes = (
         *notes,
-        *_bunched_notes(idle, measured),
+        *bunched_notes(idle, measured),
         *_period_notes(idle, measured.captured),
         *_in_band_notes(measured),
     )
@@ -168,14 +156,14 @@ def _unknown(measured: Measured) -> Iterator[str]:
         yield f"how the round trip divides between the directions: give --down-delay{told}"
 
 
-def _idle(pings: Pings) -> _Idle:
+def _idle(pings: Pings) -> Idle:
     lost, follows, time_s = pings.lost, pings.follows, pings.time_s
     if pings.is_short:
         known = pings.rtt_ms[np.isfinite(pings.rtt_ms)]
         least = float(known.min())
         delay = Delay(least, least, "constant", pings.interval_s, pings.interval_s, len(known))
         runs = runs_of(lost, follows)
-        return _Idle(delay, None, None, fit_outages(runs, pings.interval_s), runs)
+        return Idle(delay, None, None, fit_outages(runs, pings.interval_s), runs)
     delay = fit_delay(pings.rtt_ms, pings.interval_s, follows)
     begins = lost & ~np.concatenate(([False], lost[:-1]))
     length_s = float(time_s[-1])
@@ -192,7 +180,7 @@ def _idle(pings: Pings) -> _Idle:
     if steps is not None and delay.resolved and abs(delay.every_s / steps.period_s - 1) < _SAME_PERIOD:
         delay = replace(delay, every_s=steps.period_s)
     runs = runs_of(rest, rest_follows)
-    return _Idle(delay, period or steps, window, fit_outages(runs, pings.interval_s), runs)
+    return Idle(delay, period or steps, window, fit_outages(runs, pings.interval_s), runs)
 
 
 def _jittery(steps: list[Step]) -> tuple[str, str]:
@@ -211,15 +199,14 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     given = measured.down_bps if way == "down" else measured.up_bps
     if given is not None:
         return Value(profile.rate(given), (f"Given with --{way}.",))
-    flood = _captured(way, measured, floods=True)
-    if flood is not None and (rate is None or not rate.full):
+    seen = transfer_of_rate(way, rate, measured)
+    if seen is not None and seen.is_flood:
         what = (
-            f"{flood.file}, {flood.flow}: {number(flood.bps / 1e6, 3)} Mbit/s arrived, headers of IP and UDP counted, "
+            f"{seen.file}, {seen.flow}: {number(seen.bps / 1e6, 3)} Mbit/s arrived, headers of IP and UDP counted, "
             "of datagrams that were sent faster than the link carries."
         )
-        return Value(profile.rate(flood.bps), (what,))
-    seen = _largest(way, measured)
-    if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
+        return Value(profile.rate(seen.bps), (what,))
+    if seen is not None:
         what = (
             f"{seen.file}, {seen.flow}: {seen.how} in a transfer of {number(seen.seconds, 0)} s, "
             f"headers of IP and {'UDP' if seen.is_udp else 'TCP'} counted; "
@@ -319,7 +306,7 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured)
     )
 
 
-def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
+def _delay(way: str, idle: Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
     if idle is None:
         least_ms, known = _least_without_pings(measured)
         return Value(
@@ -355,10 +342,19 @@ def _captured(way: str, measured: Measured, *, floods: bool = False) -> Ceiling 
     )
 
 
-def _largest(way: str, measured: Measured) -> Ceiling | None:
-    """Return the largest lower bound of a direction's rate, by TCP or by datagrams; none: there is none."""
-    own = [one for one in measured.captured if one.way == way and not one.is_flood]
-    return max(own, key=lambda one: one.bps, default=None)
+def transfer_of_rate(way: str, rate: Rate | None, measured: Measured) -> Ceiling | None:
+    """Return the transfer that a direction's rate is taken from; none: probes say it, or nothing does.
+
+    A flood tells the rate; without one the largest lower bound counts, by TCP or by datagrams.
+    """
+    flood = _captured(way, measured, floods=True)
+    if flood is not None:
+        return None if rate is not None and rate.full else flood
+    own = [one for one in measured.captured if one.way == way]
+    largest = max(own, key=lambda one: one.bps, default=None)
+    if largest is None or (rate is not None and (rate.full or rate.bps >= largest.bps)):
+        return None
+    return largest
 
 
 def _about_body(delay: Delay, where: str) -> str:
@@ -437,112 +433,6 @@ def _logs(steps: list[Step]) -> str:
     return ", ".join(dict.fromkeys(step.log for step in steps))
 
 
-def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
-    entries: list[str] = []
-    source: list[str] = []
-    probed = runs_below(measured.steps, way)
-    log = _logs([step for step in measured.steps if step.direction == way])
-    if measured.pings is not None and not measured.pings.has_losses:
-        idle = None
-    from_probe = probed.sent > 0 and (idle is None or probed.events >= PROBE_DECIDES_FROM)
-    if idle is not None and idle.window is not None and idle.period is not None and way == "down":
-        entries.append(
-            f'{{ kind = "periodic", period = {profile.time(1000 * idle.period.period_s)}, '
-            f"length = {profile.time(1000 * idle.window.length_s)}, loss = {profile.share(idle.window.loss)} }}"
-        )
-        source.append(
-            f"Losses of pings repeat each {number(idle.period.period_s, 3)} s ({idle.period.events} of them; by chance "
-            f"with p = {idle.period.p:.1g}): {number(100 * idle.window.loss, 1)} % are lost in "
-            f"{number(idle.window.length_s, 2)} s of it, known to the pings' interval. All put down."
-        )
-    if from_probe:
-        found = fit_bursts(probed)
-        source.append(_interval(f"{log}, rates at which the link was not full", probed))
-        if found is not None:
-            entries.append(_entry(found))
-            source.append(_about(found))
-    elif idle is not None:
-        source.append(_interval(f"{measured.pings.log.name if measured.pings else ''}, round trips", idle.runs))
-        for loss in idle.losses:
-            if loss.kind == "single":
-                part = measured.part_of_losses(way)
-                entries.append(profile.share(loss.share * part))
-                what = f"{loss.events} single ones"
-                if _is_bunched(idle.runs):
-                    longest = max(idle.runs.lengths)[0]
-                    what = f"Runs of losses: {idle.runs.events}, up to {longest} long, too few to fit: independent ones"
-                where = (
-                    "half of them each way"
-                    if part == _HALF
-                    else f"{100 * part:.0f} % of them {way}, as a log tells them apart"
-                )
-                source.append(f"{what}, {where}. {_chance(loss)}")
-            elif way == "down":
-                entries.append(_entry(loss))
-                source.append(f"{_about(loss)} All put down.")
-            else:
-                source.append(f"Outages, {loss.events} of them, are put down.")
-    if not entries:
-        return Value('"0 %"', tuple(source) or ("Default: nothing was measured.",), measured=bool(source))
-    toml = entries[0] if len(entries) == 1 else "[\n" + "".join(f"  {entry},\n" for entry in entries) + "]"
-    return Value(toml, tuple(source))
-
-
-def _is_bunched(runs: Runs) -> bool:
-    """Whether losses are bunched, but too few to fit how."""
-    return runs.events < LEAST_EVENTS and bursty(runs) < SIGNIFICANT
-
-
-def _bunched_notes(idle: _Idle | None, measured: Measured) -> tuple[str, ...]:
-    """Say where bunched losses are written as independent ones."""
-    seen = {way: runs_below(measured.steps, way) for way in ("down", "up")}
-    if idle is not None:
-        seen["pings"] = idle.runs
-    return tuple(
-        f"Losses ({where}) are bunched, {runs.lost} in {runs.events} events (independent ones are with "
-        f"p = {bursty(runs):.1g}); fewer than {LEAST_EVENTS} events do not say how long they last, so the profile has "
-        "independent losses: measure for longer."
-        for where, runs in seen.items()
-        if _is_bunched(runs)
-    )
-
-
-def _interval(what: str, runs: Runs) -> str:
-    low, high = interval_of(runs.lost, runs.sent)
-    return (
-        f"{what}: {runs.lost} of {runs.sent} packets lost, {profile.plain(100 * runs.share)} % "
-        f"(95 % interval {profile.plain(100 * low)} to {profile.plain(100 * high)} %, were they independent)."
-    )
-
-
-def _entry(loss: Loss) -> str:
-    if loss.kind == "burst":
-        return (
-            f'{{ kind = "gilbert-elliott", loss = {profile.share(loss.share)}, burst = {profile.plain(loss.burst)} }}'
-        )
-    if loss.kind == "outage":
-        gap, length = profile.time(1000 * loss.gap_s), profile.time(1000 * loss.length_s)
-        return f'{{ kind = "outages", gap = {gap}, length = {length} }}'
-    return profile.share(loss.share)
-
-
-def _about(loss: Loss) -> str:
-    if loss.kind == "single":
-        return _chance(loss)
-    if loss.kind == "burst":
-        return f"{loss.events} bursts of {profile.plain(loss.burst)} packets on average. {_chance(loss)}"
-    return (
-        f"{loss.events} outages of {number(loss.length_s, 2)} s on average, "
-        f"{number(loss.gap_s, 0)} s from one to the next. {_chance(loss)}"
-    )
-
-
-def _chance(loss: Loss) -> str:
-    if loss.p < _TINY:
-        return "Independent losses would never be as bunched (likelihood ratio)."
-    return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
-
-
 def _in_band_notes(measured: Measured) -> tuple[str, ...]:
     """Return what a flow that fills the path waits beside a ping, where a probe in band or a load has both."""
     found = []
@@ -569,7 +459,7 @@ def _sentences(text: str | None) -> tuple[str, ...]:
     return () if text is None else (f"{text[0].upper()}{text[1:]}.",)
 
 
-def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:
+def _period_notes(idle: Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:
     found = [
         f"{seen.file}, {seen.flow}: retransmissions repeat each {number(seen.period_s, 0)} s (autocorrelation)."
         for seen in captured
@@ -591,8 +481,5 @@ def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...
 
 _SAME_PERIOD = 0.1
 _BOTH = 2
-_HALF, _TOLD_APART = 0.5, 5
-"""The part of losses each way that nothing tells apart, and the fewest that do."""
 _LEAST_QUEUE = 1500
 """A queue that holds no packet lets none through."""
-_TINY = 1e-12

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.errors import InputError
+from perigee.fitting.captured import Ceiling
 from perigee.fitting.delay import Delay, fit_delay
-from perigee.fitting.fit import Measured
+from perigee.fitting.fit import Measured, transfer_of_rate
 from perigee.fitting.loss import interval_of, runs_of
 from perigee.fitting.rate import Queue, Rate, fit_queue, fit_rates
 from perigee.fitting.series import Pings
@@ -188,12 +189,10 @@ def _tail(delay: Delay) -> str:
 
 def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
     rate = fit_rates(measured.steps, way)
-    if rate is None:
-        seen = next((one for one in measured.captured if one.way == way), None)
-        if seen is not None:
-            low = None if seen.is_written else (1 - _CAPTURED_WITHIN) * seen.bps / 1e6
-            why = "a sender wrote this, ahead of the link" if seen.is_written else "a transfer carried this, to 1 %"
-            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, low, None, why)
+    seen = transfer_of_rate(way, rate, measured)
+    if seen is not None:
+        yield _of_transfer(way, seen, level)
+    if rate is None or seen is not None:
         return
     mbps = rate.bps / 1e6
     if not rate.full:
@@ -203,6 +202,19 @@ def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
     queue = fit_queue(measured.steps, rate)
     if queue is not None:
         yield _queue(way, queue, rate, level)
+
+
+def _of_transfer(way: str, seen: Ceiling, level: float) -> Interval:
+    mbps, within = seen.bps / 1e6, _CAPTURED_WITHIN * seen.bps / 1e6
+    name = f"{way}.rate"
+    if seen.is_written:
+        return Interval(name, "Mbit/s", mbps, None, None, "a sender wrote this, ahead of the link")
+    if not seen.is_flood:
+        return Interval(name, "Mbit/s", mbps, mbps - within, None, "a transfer carried this, to 1 %")
+    if not seen.bins:
+        return Interval(name, "Mbit/s", mbps, None, None, "a flood of few seconds does not say how it scatters")
+    half = special.student_quantile(seen.bins - 1, (1 + level) / 2) * seen.standard_error_bps / 1e6 + within
+    return Interval(name, "Mbit/s", mbps, mbps - half, mbps + half, f"{seen.bins} seconds of a flood, to 1 %")
 
 
 def _rate(way: str, rate: Rate, level: float) -> Interval:

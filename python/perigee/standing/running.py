@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import json
 import platform
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from perigee.cc import kernel
-from perigee.cc.catalog import algorithms
+from perigee.cc.catalog import algorithms, built_in
 from perigee.engines.plan.contract import Engine
 from perigee.engines.run.crew import Watch
 from perigee.errors import InputError, PerigeeError, RunError
@@ -25,10 +25,10 @@ from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import evaluate
 from perigee.evaluation.studies import Order, candidate, key_of, study_of
 from perigee.evaluation.summary import key_figure
-from perigee.files import storage_errors, write_atomically
 from perigee.fitness.cells import CELLS
 from perigee.fitness.references import digest
-from perigee.names import suggestion
+from perigee.keeper import kept
+from perigee.keeper.kept import Bar, Say
 from perigee.standing.satellites import CANDIDATE, PROFILES, row, study
 from perigee.version import __version__
 
@@ -78,24 +78,18 @@ def choose(names: Collection[str]) -> list[str]:
     Raises:
         InputError: there is no such congestion control.
     """
-    known = [one.name for one in algorithms()]
     for name in names:
-        if name not in known:
-            raise InputError(f"--only {name}: there is no such congestion control", suggestion(name, known))
-    return list(dict.fromkeys(names or known))
+        built_in(name, "--only ")
+    return list(dict.fromkeys(names or (one.name for one in algorithms())))
 
 
-def measure(
-    standing: Standing,
-    bar: Callable[[str], AbstractContextManager[Watch]],
-    say: Callable[[str], None],
-) -> dict[str, Any]:
+def measure(standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
     """Measure what is not kept yet, and return the whole table as plain data.
 
     Args:
         standing: what to measure.
-        bar: shows the progress of one study, whose title it is given.
-        say: prints a note.
+        bar: shows progress.
+        say: prints notes.
 
     Raises:
         InputError: a folder has something else in it.
@@ -106,13 +100,11 @@ def measure(
     rows = []
     for name in standing.names:
         path = standing.kept / f"{name}.json"
-        if not standing.fresh and (known := _read(path)) is not None:
+        if not standing.fresh and (known := kept.read(path)) is not None:
             rows.append(known)
             continue
         made = _row(name, standing, bar, say)
-        with storage_errors(standing.kept):
-            standing.kept.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(made, indent=1, ensure_ascii=False).encode())
+        kept.write(path, made)
         shutil.rmtree(_studies(standing, name), ignore_errors=True)
         rows.append(made)
     measured = [one for one in CRITERIA if not standing.chosen or one.id in standing.chosen]
@@ -139,8 +131,8 @@ def kept_in(folder: Path) -> dict[str, Any] | None:
     path = folder / FOLDER / FILE
     if not path.is_file():
         return None
-    found = _read(path)
-    if found is None or found.get("format") != FORMAT:
+    found = kept.read(path)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{path}: is not what this version of perigee writes; make it again by {COMMAND}")
     return found
 
@@ -168,6 +160,9 @@ def in_kernel(name: str) -> dict[str, Any] | None:
 
     It is loaded under a name of its own, and unloaded at once; no socket can have it by accident.
     """
+    with contextlib.suppress(PerigeeError):
+        # One that was killed meanwhile left it.
+        kernel.unload(IN_KERNEL, force=True)
     try:
         kernel.load(name, [], name=IN_KERNEL)
     except InputError:
@@ -178,28 +173,14 @@ def in_kernel(name: str) -> dict[str, Any] | None:
     return {"release": platform.release(), "loads": True, "said": None}
 
 
-def _row(
-    name: str,
-    standing: Standing,
-    bar: Callable[[str], AbstractContextManager[Watch]],
-    say: Callable[[str], None],
-) -> dict[str, Any]:
+def _row(name: str, standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
     def titled(title: str) -> AbstractContextManager[Watch]:
         return bar(f"{name}: {title}")
 
     judged = candidate(name)
-    order = Order(
-        judged,
-        standing.chosen,
-        standing.quick,
-        standing.engine,
-        standing.workers,
-        _studies(standing, name),
-        standing.fresh,
-    )
-    findings = [
-        one for one in evaluate(order, titled, say) if not standing.chosen or one.criterion.id in standing.chosen
-    ]
+    chosen, studies = standing.chosen, _studies(standing, name)
+    order = Order(judged, chosen, standing.quick, standing.engine, standing.workers, studies, standing.fresh)
+    findings = [one for one in evaluate(order, titled, say) if not chosen or one.criterion.id in chosen]
     try:
         kernel_says = in_kernel(name)
     except PerigeeError as error:
@@ -231,14 +212,6 @@ def _row(
 def _studies(standing: Standing, name: str) -> Path:
     """Return the folder of the studies of an evaluation that is not finished."""
     return standing.kept / f"{name}.studies"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _command(standing: Standing) -> str:

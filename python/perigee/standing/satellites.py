@@ -7,18 +7,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perigee.core import native
-from perigee.places import data_roots, headers
+from perigee.keeper.runs import Runs
+from perigee.keeper.studies import ENDS, small_study
+from perigee.numbers import for_json
 from perigee.statistics.estimates import mean_interval
-from perigee.store.streams import frame_of
 
 PROFILES = ("geo", "viasat2", "starlink", "oneweb")
 """Two geostationary links, two over low orbits."""
 ROUNDS = 5
 CANDIDATE = "CANDIDATE"
 """Stands for the name of a congestion control in the text of a study."""
-PATH = "satellite.toml"
-"""Name of a study in errors; it is never a file."""
 
 
 def study(profile: str) -> str:
@@ -28,17 +26,9 @@ def study(profile: str) -> str:
         >>> len(study("geo").splitlines())
         8
     """
-    lines = (
-        f'name = "standing-{profile}"',
-        f"rounds = {ROUNDS}",
-        'nodes = ["server", "client"]',
-        'measure = { series = "500 ms", rtt = false }',
-        'hosts = { rmem = ["4096 B", "131072 B", "64 MB"], wmem = ["4096 B", "16384 B", "64 MB"] }',
-        f'links = [{{ name = "path", between = ["server", "client"], profile = "{profile}" }}]',
-        'flows = [{ name = "candidate", from = "server", to = "client", duration = "60 s", start_jitter = "200 ms" }]',
-        f'vary = {{ "flows.candidate.cc" = ["{CANDIDATE}"] }}',
-    )
-    return "\n".join(lines) + "\n"
+    flow = {"name": "candidate", **ENDS, "duration": "60 s", "start_jitter": "200 ms"}
+    head = {"name": f"standing-{profile}", "rounds": ROUNDS}
+    return small_study(head, [CANDIDATE], {"profile": profile}, [flow], 500)
 
 
 def row(algorithm: str, profile: str) -> dict[str, Any]:
@@ -51,13 +41,9 @@ def row(algorithm: str, profile: str) -> dict[str, Any]:
     Raises:
         RunError: a run failed.
     """
-    text = study(profile).replace(CANDIDATE, algorithm)
-    plan = native.Plan(text, PATH, [], False, [str(root) for root in data_roots()], str(headers()))
-    rounds = []
-    for index in range(ROUNDS):
-        done = plan.run(index, "sim", "", lambda *_: True)
-        assert done, "nobody stops a run here"  # noqa: S101 - as the progress says
-        rounds.append(frame_of(done[0]["flows"]).row(0, named=True))
+    with Runs() as runs:
+        found = runs.tables(study(profile).replace(CANDIDATE, algorithm), ROUNDS, ["flows"])
+        rounds = [tables["flows"].row(0, named=True) for tables in found]
     return {
         "profile": profile,
         "goodput_mbps": _figure([one["goodput_mbps"] for one in rounds]),
@@ -81,8 +67,4 @@ def _figure(values: Sequence[float | None]) -> dict[str, float | None]:
     if len(known) < len(values):
         return {"mean": None, "half_width": None}
     mean, half = mean_interval(known)
-    return {"mean": _digits(mean), "half_width": _digits(half) if math.isfinite(half) and half > 0 else None}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.6g}")
+    return {"mean": for_json(mean), "half_width": for_json(half) or None}

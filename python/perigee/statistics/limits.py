@@ -285,7 +285,8 @@ def kind_of_losses(losses: pl.DataFrame) -> str:
     return "burst" if packets[packets >= _ROW].sum() > packets.sum() / 2 else "random"
 
 
-def _raised_ms(shortest_ms: float) -> float:
+def raised_ms(shortest_ms: float) -> float:
+    """Return the round trip, ms, from which a queue stands."""
     return shortest_ms + max(RAISED_SHARE * shortest_ms, RAISED_MS)
 
 
@@ -301,7 +302,7 @@ def _of_trains(rounds: pl.DataFrame) -> pl.Series:
 def _is_raised(trips: pl.Series, shortest_ms: float | None) -> npt.NDArray[np.bool_]:
     if shortest_ms is None:
         return np.zeros(len(trips), bool)
-    return np.asarray(np.nan_to_num(trips.to_numpy()) >= _raised_ms(shortest_ms))
+    return np.asarray(np.nan_to_num(trips.to_numpy()) >= raised_ms(shortest_ms))
 
 
 def _of_sender(rounds: pl.DataFrame) -> npt.NDArray[np.str_]:

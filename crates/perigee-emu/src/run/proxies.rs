@@ -115,6 +115,13 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
             continue;
         }
         let name = &proxy.name;
+        if let Some(queue) = proxy.queues.first() {
+            let link = &scenario.links[queue.link as usize].name;
+            return Some(format!(
+                "the proxy `{name}` owns the queue of `{link}`, which the emulated proxy does not; set `enabled = false` in the \
+                 `link` of that side, or use --engine sim"
+            ));
+        }
         if proxy.buffer < LEAST_BUFFER {
             return Some(format!(
                 "the proxy `{name}` has a buffer of {}, and the service holds up to {LEAST_BUFFER} beside its sockets; give it \
@@ -238,6 +245,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         control: None,
         metrics: None,
         drain: Time::ZERO,
+        upgrade_drain: Time::ZERO,
         splice: true,
         limits: Limits {
             connections: rules.len() + 1,
@@ -261,6 +269,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         }),
         forwards: Vec::new(),
         tunnel: None,
+        link: None,
         rules,
     })
 }

@@ -7,8 +7,8 @@ use perigee_text::{key, key_table, page_markdown, required, Kind, Section};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::kinds::{
-    ADDRESS, CODE_POINTS, CONGESTION_CONTROLS, INTERFACES, LEG_NAME, NETWORKS, PATH, PORTS, SOME_NETWORKS,
-    TUNNEL_CONTROL,
+    ADDRESS, CODE_POINTS, COMMAND, CONGESTION_CONTROLS, DAY_TIME, INTERFACE, INTERFACES, LEG_NAME, NETWORKS, PATH,
+    PORTS, SOME_NETWORKS, TUNNEL_CONTROL, URL,
 };
 
 /// A page of the reference with its tables of keys brought up to date; see [`page_markdown`].
@@ -25,6 +25,7 @@ pub(super) static CONFIGURATION: Section = Section {
         key("tunnel", Kind::Table(&TUNNEL), "", "The connection to the box at the other end of the satellite link."),
         key("legs", Kind::TablePer { of: "leg", section: &LEG }, "", "Settings of the sockets of one side, by a name."),
         key("rules", Kind::Tables(&RULE), "", "Settings by connection: the first rule that matches applies."),
+        key("link", Kind::Table(&LINK), "", "The satellite link whose queue the service owns. Not given: the modem's."),
         key("limits", Kind::Table(&LIMITS), "", "What the service may use at most."),
         key("service", Kind::Table(&SERVICE), "", "The service itself: threads, metrics, its end."),
     ],
@@ -222,6 +223,117 @@ pub(super) static RULE: Section = Section {
     ],
 };
 
+pub(super) static LINK: Section = Section {
+    name: "link",
+    keys: &[
+        required("leg", LEG_NAME, "The leg that crosses the link."),
+        required("interface", INTERFACE, "The interface that leads to it: what else passes there leaves its share."),
+        key(
+            "send",
+            Kind::Rate,
+            "",
+            "Rate of the link for what this host sends. Not given: that direction is not shared out.",
+        ),
+        key("receive", Kind::Rate, "", "Rate for what it receives, likewise."),
+        key("schedule", Kind::Tables(&SCHEDULE), "", "Instead of these: rates by the time of day."),
+        key(
+            "slots",
+            PATH,
+            "",
+            "Instead: a file with lines `SECONDS, SEND, RECEIVE`, from which second since 1970 on which rates hold; \
+             read at the start and with SIGHUP.",
+        ),
+        key(
+            "command",
+            COMMAND,
+            "",
+            "Instead: a program that prints two rates, `20 Mbit/s, 2 Mbit/s` or bit/s as numbers, one that is sent, \
+             or JSON. It is confined as the service is: it executes nothing but the interpreter of its first line.",
+        ),
+        key("modem", URL, "", "Instead: an address that answers a GET of HTTP/1.1 likewise."),
+        key("send_key", Kind::Text, "", "Where an answer of JSON has the rate: `\"link.uplink_bps\"`."),
+        key("receive_key", Kind::Text, "", "As `send_key`, for what is received."),
+        key(
+            "every",
+            Kind::Time { min: Time::from_millis(50), max: DAY },
+            "1 s",
+            "Time from an answer to the next question.",
+        ),
+        key(
+            "within",
+            Kind::Time { min: Time::from_millis(10), max: Time::from_secs(60) },
+            "1 s",
+            "Longest time for an answer; the program is then ended.",
+        ),
+        key(
+            "oldest",
+            Kind::Time { min: Time::from_millis(100), max: DAY },
+            "10 s",
+            "Age at which a rate that was told, or the last slot, is no longer used: nothing is then held back.",
+        ),
+        key(
+            "share",
+            Kind::Number { min: 0.5, max: 1.0 },
+            "0.98",
+            "Share of the rate that is used, so that no queue forms behind it.",
+        ),
+        key("overhead", Kind::Integer { min: 0, max: 1000 }, "0", "Bytes that the link adds to each packet of IP."),
+        key(
+            "bypass",
+            Kind::Number { min: 0.0, max: 1.0 },
+            "0.5",
+            "Largest share of the rate that is left to what passes by.",
+        ),
+        key(
+            "short",
+            Kind::Size { min: Bytes::new(1), max: LARGEST },
+            "256 KiB",
+            "A connection that has sent less of late is served before others of its subscriber.",
+        ),
+        key(
+            "memory",
+            Kind::Time { min: Time::from_millis(100), max: DAY },
+            "10 s",
+            "Silence after which any connection is short again; one slower than `short` in this time stays so.",
+        ),
+        key(
+            "savings",
+            Kind::Size { min: Bytes::ZERO, max: LARGEST },
+            "2 MiB",
+            "Bytes that a subscriber may save of its share, for its short transfers to go before those of others.",
+        ),
+        key(
+            "subscribers",
+            Kind::Tables(&SUBSCRIBER),
+            "",
+            "Subscribers with parts of their own; the first that has a client.",
+        ),
+        key("floor", Kind::RateFrom(Rate::ZERO), "", "Floor of each other address, see subscribers."),
+        key("ceiling", Kind::Rate, "", "Ceiling of each other address."),
+    ],
+};
+
+pub(super) static SCHEDULE: Section = Section {
+    name: "link.schedule",
+    keys: &[
+        required("at", DAY_TIME, "From when on, in UTC: `\"06:30\"`; the last one of a day holds until the first."),
+        key("send", Kind::Rate, "", "As `link.send`."),
+        key("receive", Kind::Rate, "", "As `link.receive`."),
+    ],
+};
+
+pub(super) static SUBSCRIBER: Section = Section {
+    name: "link.subscribers",
+    keys: &[
+        required("name", Kind::Name, "Its name in status and metrics."),
+        required("sources", SOME_NETWORKS, "Its clients: together one subscriber."),
+        key("each", Kind::Bool, "false", "Each of its addresses is a subscriber; over IPv6 each network of 64 bits."),
+        key("weight", Kind::Integer { min: 1, max: 10_000 }, "1", "Its share relative to others'."),
+        key("floor", Kind::RateFrom(Rate::ZERO), "", "Rate that it gets before others get more than their floors."),
+        key("ceiling", Kind::Rate, "", "Rate that it never exceeds."),
+    ],
+};
+
 pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &[
@@ -262,10 +374,22 @@ pub(super) static SERVICE: Section = Section {
     name: "service",
     keys: &[
         key("workers", Kind::Integer { min: 1, max: 256 }, "", "Threads. Not given: as many as there are processors."),
-        key("control", PATH, "", "Unix socket that `perigee-pep status` asks, for its owner only. Not given: none."),
+        key(
+            "control",
+            PATH,
+            "",
+            "Unix socket that `perigee-pep status` asks, for its owner only; `reload` and `upgrade` ask the one beside it, \
+             with `.upgrade` after its name. Not given: none.",
+        ),
         key("metrics", ADDRESS, "", "HTTP address of `/metrics`, in Prometheus's text format. Not given: none."),
         key("metrics_remote", Kind::Bool, "false", "Allows `metrics` at an address that is not loopback."),
         key("drain", Kind::Time { min: Time::ZERO, max: DAY }, "30 s", "Time for connections to end after SIGTERM."),
+        key(
+            "upgrade_drain",
+            Kind::Time { min: Time::ZERO, max: DAY },
+            "10 min",
+            "Time for the connections of a process to end that `upgrade` has replaced.",
+        ),
         key("splice", Kind::Bool, "true", "Bulk is spliced through pipes instead of copied."),
         key(
             "confine",
@@ -278,11 +402,26 @@ pub(super) static SERVICE: Section = Section {
 };
 
 /// Every table of the configuration.
-pub(super) static SECTIONS: [&Section; 10] =
-    [&CONFIGURATION, &ALLOW, &TRANSPARENT, &FORWARD, &TUNNEL, &TERMINAL, &LEG, &RULE, &LIMITS, &SERVICE];
+pub(super) static SECTIONS: [&Section; 13] = [
+    &CONFIGURATION,
+    &ALLOW,
+    &TRANSPARENT,
+    &FORWARD,
+    &TUNNEL,
+    &TERMINAL,
+    &LEG,
+    &RULE,
+    &LINK,
+    &SCHEDULE,
+    &SUBSCRIBER,
+    &LIMITS,
+    &SERVICE,
+];
 /// How long an end may be silent.
 const GRACE: Kind = Kind::Time { min: Time::from_secs(1), max: DAY };
 const DAY: Time = Time::from_secs(86_400);
+/// Largest of sizes that a subscriber may have for itself.
+const LARGEST: Bytes = Bytes::new(1 << 40);
 /// Largest buffer of a socket.
 pub(super) const LARGEST_BUFFER: Bytes = Bytes::new(1 << 30);
 /// The last number of 32 bits.

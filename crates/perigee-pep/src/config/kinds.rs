@@ -21,6 +21,11 @@ pub(super) const CONGESTION_CONTROLS: Kind =
     Kind::Special(&Special { check: congestion_controls, ..Special::of::<String>("name, or several") });
 pub(super) const TUNNEL_CONTROL: Kind = Kind::Special(&Special::of::<TunnelControl>("name of an algorithm, or fixed"));
 
+pub(super) const INTERFACE: Kind = Kind::Special(&Special { check: interface, ..Special::of::<String>("name") });
+pub(super) const COMMAND: Kind = Kind::Special(&Special::of::<Words>("a program and its words"));
+pub(super) const URL: Kind = Kind::Special(&Special::of::<Url>("plain HTTP address"));
+pub(super) const DAY_TIME: Kind = Kind::Special(&Special::of::<DayTime>("time of the day"));
+
 /// An address with a port above zero.
 pub(super) struct Address(pub(super) SocketAddr);
 
@@ -61,6 +66,56 @@ impl Read for Ports {
     }
 }
 
+/// A time of the day, seconds since midnight.
+pub(super) struct DayTime(pub(super) u64);
+
+impl Read for DayTime {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let text = String::read(node, what)?;
+        let parts = text.split_once(':').and_then(|(hours, minutes)| {
+            let [hours, minutes] = [hours, minutes].map(|part| part.parse::<u64>().ok().filter(|_| part.len() == 2));
+            Some((hours.filter(|hours| *hours < 24)?, minutes.filter(|minutes| *minutes < 60)?))
+        });
+        let (hours, minutes) = parts.ok_or_else(|| {
+            StrictError::new(&node.origin, format!("`{text}` is not a time of the day"), "write `\"06:30\"`, in UTC")
+        })?;
+        Ok(Self(hours * 3600 + minutes * 60))
+    }
+}
+
+/// The address and the path of a plain HTTP URL.
+pub(super) struct Url(pub(super) SocketAddr, pub(super) String);
+
+impl Read for Url {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let text = String::read(node, what)?;
+        let parts = text.strip_prefix("http://").and_then(|rest| {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let address = host.parse().or_else(|_| format!("{host}:80").parse()).ok()?;
+            let path = if path.is_empty() { "/" } else { path };
+            path.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Self(address, path.to_owned()))
+        });
+        parts.ok_or_else(|| {
+            let message = format!("`{text}` is not a plain HTTP address");
+            StrictError::new(&node.origin, message, "write `\"http://192.168.100.1/rate\"`, with an IP address")
+        })
+    }
+}
+
+/// The words of a command, the first of which is the path of a program.
+struct Words;
+
+impl Read for Words {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let words = Vec::<String>::read(node, what)?;
+        if matches!(node.content, Content::Array(_)) && words.first().is_some_and(|word| word.starts_with('/')) {
+            return Ok(Self);
+        }
+        let message = format!("`{what}` does not begin with the whole path of a program");
+        Err(StrictError::new(&node.origin, message, "write `[\"/usr/local/bin/modem-rate\"]`"))
+    }
+}
+
 fn some_networks(node: &Node, what: &str) -> Result<(), StrictError> {
     if Vec::<Network>::read(node, what)?.is_empty() {
         return Err(StrictError::new(&node.origin, format!("`{what}` is empty"), "name a network"));
@@ -77,10 +132,18 @@ fn code_points(node: &Node, what: &str) -> Result<(), StrictError> {
     }
 }
 
-/// Names of interfaces become part of firewall rules.
 fn interfaces(node: &Node, what: &str) -> Result<(), StrictError> {
+    named_as_interfaces(node, &Vec::read(node, what)?)
+}
+
+fn interface(node: &Node, what: &str) -> Result<(), StrictError> {
+    named_as_interfaces(node, &[String::read(node, what)?])
+}
+
+/// Names of interfaces become part of firewall rules.
+fn named_as_interfaces(node: &Node, names: &[String]) -> Result<(), StrictError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-    known_to_the_kernel(node, &Vec::read(node, what)?, is_allowed, "an interface", "use names that `ip link` shows")
+    known_to_the_kernel(node, names, is_allowed, "an interface", "use names that `ip link` shows")
 }
 
 fn congestion_controls(node: &Node, what: &str) -> Result<(), StrictError> {

@@ -2,12 +2,14 @@
 
 mod keys;
 mod kinds;
+mod link;
+mod link_reader;
 pub(crate) mod network;
 mod reader;
 mod tunnel;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use perigee_units::{Bytes, Rate, Time};
@@ -15,6 +17,7 @@ use perigee_units::{Bytes, Rate, Time};
 pub use self::network::Network;
 use self::network::{is_local_form, never};
 pub use keys::reference;
+pub use link::{Asking, Portion, RateSource, Rates, SatelliteLink, SubscriberClass};
 pub use tunnel::{Terminal, Tunnel, TunnelControl, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
@@ -28,6 +31,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Time for open connections to end after SIGTERM.
     pub drain: Time,
+    /// Time for open connections to end in a process that a new one has replaced.
+    pub upgrade_drain: Time,
     /// Whether bulk data are spliced instead of copied.
     pub splice: bool,
     /// Whether the service drops capabilities, files and system calls that it does not need.
@@ -42,6 +47,8 @@ pub struct Config {
     pub forwards: Vec<Forward>,
     /// The connection to the box at the other end of the satellite link.
     pub tunnel: Option<Tunnel>,
+    /// The satellite link whose queue the service owns.
+    pub link: Option<Arc<SatelliteLink>>,
     /// Settings by connection: the first that matches; the last matches all.
     pub rules: Vec<Arc<Rule>>,
 }
@@ -300,6 +307,13 @@ impl Transparent {
     pub(crate) fn hold_table(&self) -> u32 {
         self.table + 1
     }
+}
+
+/// Where a process that is to replace the service connects: beside the control socket.
+pub(crate) fn successors(control: &Path) -> PathBuf {
+    let mut path = control.as_os_str().to_owned();
+    path.push(".upgrade");
+    path.into()
 }
 
 /// Bits of a network of IPv6 whose addresses a host may have all (RFC 4291, section 2.5.4).

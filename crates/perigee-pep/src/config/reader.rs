@@ -9,6 +9,8 @@ use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use super::keys::{CONFIGURATION, LARGEST_BUFFER, LEG};
 use super::kinds::{one_or_several, Address};
+use super::link::SatelliteLink;
+use super::link_reader::read_link;
 use super::network::{is_local_form, never};
 use super::{
     Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
@@ -29,6 +31,7 @@ impl Config {
         let mut rules = read_rules(&top, transparent.as_ref(), tunnel.as_ref(), &[OTHER])?;
         let other = parse(OTHER_RULE, OTHER)?;
         rules.extend(read_rules(&Reader::open(&other, "", &CONFIGURATION, &[])?, None, None, &[])?);
+        let link = top.inner("link")?.map(|table| read_crossed(&table, &rules)).transpose()?;
         let limits = read_limits(&top.inner_or_defaults("limits")?)?;
         let service = top.inner_or_defaults("service")?;
         let config = Self {
@@ -36,6 +39,7 @@ impl Config {
             control: service.table.get::<String>("control")?.map(Into::into),
             metrics: read_metrics(&service)?,
             drain: service.get("drain")?,
+            upgrade_drain: service.get("upgrade_drain")?,
             splice: service.get("splice")?,
             confine: service.get("confine")?,
             limits,
@@ -43,6 +47,7 @@ impl Config {
             transparent,
             forwards,
             tunnel,
+            link,
             rules,
         };
         let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
@@ -52,6 +57,21 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// `[link]`, which a leg of some rule crosses, and no rule twice.
+fn read_crossed(table: &Reader<'_>, rules: &[Arc<Rule>]) -> Result<Arc<SatelliteLink>, StrictError> {
+    let link = read_link(table)?;
+    let legs = |rule: &Rule| [rule.client.name == link.leg, rule.server.name == link.leg];
+    if let Some(rule) = rules.iter().find(|rule| legs(rule) == [true; 2]) {
+        let message = format!("both legs of rule `{}` are `{}`", rule.name, link.leg);
+        return Err(table.error("leg", message, "give the leg that crosses the link a name of its own"));
+    }
+    if !rules.iter().any(|rule| legs(rule).contains(&true)) {
+        let message = format!("no rule has the leg `{}`", link.leg);
+        return Err(table.error("leg", message, "use it in `[[rules]]`, as `client` or `server`"));
+    }
+    Ok(Arc::new(link))
 }
 
 fn read_metrics(table: &Reader<'_>) -> Result<Option<SocketAddr>, StrictError> {

@@ -175,3 +175,27 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn the_rate_of_a_shared_link_has_one_source_and_one_leg_of_a_rule() {
+    let rules = "[legs.sky]\n[legs.lan]\n[[rules]]\nname = \"all\"\nclient = \"lan\"\nserver = \"sky\"\n";
+    let link = |more: &str| format!("{rules}[link]\ninterface = \"sat0\"\n{more}");
+    let read = read(&link("leg = \"sky\"\nmodem = \"http://192.0.2.1/rate?of=tx\"\nsend_key = \"tx.bps\""));
+    let source = &read.link.unwrap().source;
+    let RateSource::Http(address, path, asking) = source else { panic!("{source:?}") };
+    assert_eq!((address.to_string().as_str(), path.as_str()), ("192.0.2.1:80", "/rate?of=tx"));
+    assert_eq!((asking.send_key.as_deref(), asking.receive_key.as_deref()), (Some("tx.bps"), None));
+    let one_source = "the rate of the link has to be known from one source";
+    for (more, said) in [
+        ("leg = \"sky\"", one_source),
+        ("leg = \"sky\"\nsend = \"2 Mbit/s\"\nslots = \"/etc/slots\"", one_source),
+        ("leg = \"sea\"\nsend = \"2 Mbit/s\"", "no rule has the leg `sea`"),
+        ("leg = \"sky\"\nmodem = \"https://modem/\"", "is not a plain HTTP address"),
+        ("leg = \"sky\"\ncommand = [\"modem-rate\"]", "does not begin with the whole path"),
+        ("leg = \"sky\"\nsend = \"2 Mbit/s\"\nfloor = \"2 Mbit/s\"\nceiling = \"1 Mbit/s\"", "above the ceiling"),
+        ("leg = \"sky\"\n[[link.schedule]]\nat = \"24:00\"\nsend = \"2 Mbit/s\"", "is not a time of the day"),
+    ] {
+        let mistake = mistake(&link(more));
+        assert!(mistake.contains(said), "{mistake}");
+    }
+}

@@ -19,7 +19,7 @@ use crate::event_loop::Thread;
 use crate::host::clock::monotonic;
 use crate::legs::socket::{dial, listening, reset_on_close, stream_socket};
 use crate::service::listener::Listener;
-use crate::service::worker::{Configuration, Worker};
+use crate::service::worker::{Order, Worker};
 use crate::shared::handover::Dialled;
 use crate::shared::log::Log;
 use crate::shared::permit::Reservation;
@@ -29,7 +29,7 @@ use crate::shared::Shared;
 /// A forward to one server by one rule, until it is dropped.
 pub(crate) struct Trial {
     #[expect(dead_code, reason = "its thread ends when it is dropped")]
-    worker: Thread<Configuration>,
+    worker: Thread<Order>,
     shared: Arc<Shared>,
     lines: Receiver<String>,
     listen: SocketAddr,
@@ -67,7 +67,7 @@ impl Trial {
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
         // A worker uses an already answered server only for intercepted clients.
-        let listener = Listener { socket, address: listen, is_transparent: rule.connects_first };
+        let listener = Listener { socket: Arc::new(socket), address: listen, is_transparent: rule.connects_first };
         let worker = Worker::start(&shared, &config, vec![listener])?;
         let own_mark = config.own_mark();
         Ok(Self { worker, shared, lines, listen, target, rule, own_mark })

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::config::{Config, Tunnel};
+use crate::config::{successors, Config, RateSource, Tunnel};
 
 /// Resources that the confinement depends on; the service keeps them.
 #[derive(Debug)]
@@ -50,7 +50,9 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     let landlock = restrict_files(config, file);
     if let Some(control) = config.control.as_ref().filter(|_| geteuid().is_root()) {
         // In a folder that all may write to, a file is removed by its owner only. Where that is refused, root's it stays.
-        let _ = lchown(control, Some(user.0.as_raw()), Some(user.1.as_raw()));
+        for path in [control, &successors(control)] {
+            let _ = lchown(path, Some(user.0.as_raw()), Some(user.1.as_raw()));
+        }
     }
     let left = leave_root(user).map_err(|error| error.to_string());
     // Files of root are left to it only where Landlock says which.
@@ -147,12 +149,17 @@ fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> 
         // The socket is removed in the end.
         rules.push((vec![parent(control)], AccessFs::RemoveFile.into()));
     }
+    if let Some(RateSource::Slots(slots)) = config.link.as_ref().map(|link| &link.source) {
+        rules.push((folders(slots), read));
+    }
+    if executes(config) {
+        rules.push((LIBRARIES.map(PathBuf::from).to_vec(), read | AccessFs::ReadDir));
+        let programs = of_transparent(config).chain(of_modem(config)).chain(LOADERS.map(PathBuf::from));
+        rules.push((programs.collect(), read | AccessFs::Execute));
+    }
     if config.transparent.is_some() {
         rules.push((vec!["/dev/null".into()], read | AccessFs::WriteFile));
         rules.push((vec![DEVICE.into()], read | AccessFs::WriteFile | AccessFs::IoctlDev));
-        rules.push((LIBRARIES.map(PathBuf::from).to_vec(), read | AccessFs::ReadDir));
-        let programs = PROGRAMS.iter().filter_map(|name| program(name));
-        rules.push((programs.chain(LOADERS.map(PathBuf::from)).collect(), read | AccessFs::Execute));
     }
     let mut created = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))?
@@ -163,6 +170,30 @@ fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> 
         created = created.add_rules(path_beneath_rules(paths, access))?;
     }
     Ok(created.restrict_self()?.ruleset)
+}
+
+/// Whether the service executes programs.
+fn executes(config: &Config) -> bool {
+    config.transparent.is_some() || asks_program(config)
+}
+
+fn asks_program(config: &Config) -> bool {
+    config.link.as_ref().is_some_and(|link| matches!(link.source, RateSource::Command(..)))
+}
+
+fn of_transparent(config: &Config) -> impl Iterator<Item = PathBuf> {
+    let names = if config.transparent.is_some() { &PROGRAMS[..] } else { &[] };
+    names.iter().filter_map(|name| program(name))
+}
+
+/// The program that is asked for the rate of the link; of a script also the interpreter that its first line names.
+fn of_modem(config: &Config) -> Vec<PathBuf> {
+    let Some(RateSource::Command(words, _)) = config.link.as_ref().map(|link| &link.source) else { return Vec::new() };
+    let mut head = [0; 256];
+    let length = File::open(&words[0]).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    let line = head[..length].split(|byte| *byte == b'\n').next().and_then(|line| std::str::from_utf8(line).ok());
+    let interpreter = line.and_then(|line| line.strip_prefix("#!")).and_then(|line| line.split_whitespace().next());
+    [Some(&*words[0]), interpreter].into_iter().flatten().map(PathBuf::from).collect()
 }
 
 /// The files of certificates that a reload reads again.
@@ -193,8 +224,10 @@ fn program(name: &str) -> Option<PathBuf> {
 /// Restricts system calls to [`CALLS`]. Others fail as on a kernel without them, for which C libraries have fallbacks.
 fn restrict_calls(config: &Config) -> Result<(), String> {
     let arch = env::consts::ARCH.try_into().map_err(|_| format!("not on {}", env::consts::ARCH))?;
-    let of_children = if config.transparent.is_some() { CHILD_CALLS } else { &[] };
-    let calls = CALLS.iter().chain(ARCH_CALLS).chain(of_children);
+    let of_children = if executes(config) { CHILD_CALLS } else { &[] };
+    // One that is late is ended.
+    let of_late = if asks_program(config) { &[libc::SYS_kill][..] } else { &[] };
+    let calls = CALLS.iter().chain(ARCH_CALLS).chain(of_children).chain(of_late);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
     let with = |(argument, value): (u8, i32)| {
         let is_it = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u64);
@@ -202,7 +235,7 @@ fn restrict_calls(config: &Config) -> Result<(), String> {
     };
     let families = FAMILIES.into_iter().map(|family| with((0, family))).collect::<Result<_, _>>();
     rules.insert(libc::SYS_socket, families.map_err(|error| error.to_string())?);
-    if config.transparent.is_some() {
+    if executes(config) {
         rules.insert(libc::SYS_socketpair, vec![with((1, PAIR)).map_err(|error| error.to_string())?]);
     }
     let filter = SeccompFilter::new(rules, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow, arch);
@@ -247,8 +280,8 @@ const LOADERS: [&str; 6] = [
 /// Address families of new sockets. That of local services (D-Bus, systemd, containers) is not among them.
 const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Pairs of sockets by which the standard library learns whether a program was executed: connected for good, and of a type that no
-/// local service listens with.
+/// Pairs of sockets by which the standard library learns whether a program was executed: connected for good, and of a type with which
+/// no service of others listens.
 const PAIR: i32 = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
 
 /// Calls of the service, its allocator and its threads.

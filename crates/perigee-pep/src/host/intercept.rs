@@ -21,13 +21,14 @@ use super::tools::{execute, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Network, Ports, Rule, Transparent};
 use crate::shared::log::Log;
 
-/// Installed rules, which are removed when this is dropped.
+/// Installed rules, which are removed when this is dropped, unless they are another process's.
 #[derive(Debug)]
 pub(crate) struct Interception {
     routes: Routes,
     content: Content,
     /// Whether the kernel has zones.
     has_zones: bool,
+    is_own: bool,
 }
 
 /// The rules of the table.
@@ -52,7 +53,7 @@ impl Interception {
         let routes = Routes::of(transparent);
         routes.remove();
         let content = Content { with_new: true, with_zone: false };
-        let mut interception = Self { routes, content, has_zones: true };
+        let mut interception = Self { routes, content, has_zones: true, is_own: true };
         put(config, transparent)?;
         if tracks_connections() {
             interception.separate(config, transparent, log);
@@ -60,17 +61,43 @@ impl Interception {
         Ok(interception)
     }
 
-    /// Replaces the rules after a change of the configuration, whose port, mark and table are the same.
-    pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
-        if config.uses_device() {
-            for line in Routes::of(transparent).hold_additions() {
-                match execute(&line, None) {
-                    // An earlier configuration has installed it.
-                    Err(error) if error.to_string().contains("File exists") => {}
-                    done => done?,
-                }
-            }
+    /// Replaces the rules of an older process, whose port, mark and table are the same and which goes on with its connections, at
+    /// once; `there` are its routes. They are that process's until [`Interception::own`].
+    pub(crate) fn take_over(
+        config: &Config,
+        transparent: &Transparent,
+        with_zone: bool,
+        there: &[String],
+    ) -> io::Result<Self> {
+        let content = Content { with_new: true, with_zone };
+        let mut interception = Self { routes: Routes::of(transparent), content, has_zones: true, is_own: false };
+        // Nobody accepts clients meanwhile: no program is started in vain.
+        add_missing(routes(config, transparent).into_iter().filter(|line| !there.contains(line)))?;
+        // Chains of another version may differ in what cannot be changed; then the set is learned again.
+        if interception.change(config, transparent, content).is_err() {
+            execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content))))?;
         }
+        Ok(interception)
+    }
+
+    /// Makes the rules those of this process, which removes them at its end.
+    pub(crate) fn own(&mut self) {
+        self.is_own = true;
+    }
+
+    /// Leaves the rules to another process.
+    pub(crate) fn leave(mut self) {
+        self.is_own = false;
+    }
+
+    /// Whether the legs to servers have a zone of their own.
+    pub(crate) fn has_zone(&self) -> bool {
+        self.content.with_zone
+    }
+
+    /// Replaces the rules after a change of the configuration, whose port, mark and table are the same, and adds routes that are missing.
+    pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
+        add_missing(routes(config, transparent))?;
         self.change(config, transparent, Content { with_new: true, ..self.content })
     }
 
@@ -103,6 +130,22 @@ impl Interception {
     }
 }
 
+/// Commands that add the routes of a configuration.
+pub(crate) fn routes(config: &Config, transparent: &Transparent) -> Vec<String> {
+    Routes::of(transparent).all_additions(config)
+}
+
+/// Adds routes, of which some may be there.
+fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    for line in lines {
+        match execute(&line, None) {
+            Err(error) if error.to_string().contains("File exists") => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
 /// Installs rules and routes in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
     for line in Routes::of(transparent).all_additions(config) {
@@ -114,6 +157,9 @@ pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> 
 
 impl Drop for Interception {
     fn drop(&mut self) {
+        if !self.is_own {
+            return;
+        }
         // Rules without a service do not match; leftovers are replaced at the next start.
         let _ = execute(&format!("nft delete table inet {TABLE}"), None);
         self.routes.remove();

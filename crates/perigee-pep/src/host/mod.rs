@@ -1,7 +1,9 @@
 //! This host: its kernel's system calls, clock and rules, and its service manager.
 
+pub(crate) mod channel;
 pub(crate) mod clock;
 pub(crate) mod confinement;
+pub(crate) mod counters;
 pub(crate) mod intercept;
 pub(crate) mod notify;
 pub(crate) mod survey;

@@ -31,4 +31,9 @@ impl Manager {
             let _ = socket.send(message.as_bytes());
         }
     }
+
+    /// Tells it nothing more: another process does.
+    pub(crate) fn leave(&mut self) {
+        self.0 = None;
+    }
 }

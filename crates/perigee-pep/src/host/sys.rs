@@ -27,8 +27,7 @@ pub(crate) struct TcpInfo {
 impl TcpInfo {
     /// Reads that of a socket.
     pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0u8; 228];
-        get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+        let bytes = tcp_info(socket)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (is_closed, is_last_acknowledgement) = (bytes[0] == TCP_CLOSE, bytes[0] == TCP_LAST_ACK);
         let (in_flight, unsent) = (word(24), word(144));
@@ -41,6 +40,13 @@ impl TcpInfo {
             out_of_order: word(224),
         })
     }
+}
+
+/// The kernel's state of a connection, `struct tcp_info`; what an older kernel has not is zero.
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<[u8; 236]> {
+    let mut bytes = [0; 236];
+    get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Properties of the first packet of an accepted connection.
@@ -143,6 +149,17 @@ pub(crate) fn limit_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes as i32)
 }
 
+/// Limits what a socket sends, payload in bytes per second; `u64::MAX`: not at all. Without the queueing discipline `fq` TCP itself
+/// keeps to it.
+pub(crate) fn limit_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), bytes_per_s)
+}
+
+/// Limits the window that a socket offers, bytes; what it has offered stays.
+pub(crate) fn limit_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP), bytes as i32)
+}
+
 /// Limits the segments of both directions, bytes of payload.
 pub(crate) fn limit_segments(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(bytes))
@@ -229,6 +246,33 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
     unsafe { command.pre_exec(unblock_signals) }
 }
 
+/// Starts a command whose process has no parent here: the child of this process forks again, and ends.
+pub(crate) fn detached(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between `fork` and `exec` the closure makes async-signal-safe calls only, and allocates nothing.
+    unsafe {
+        command.pre_exec(|| match checked(libc::fork())? {
+            0 => checked(libc::setsid()).map(drop),
+            _ => libc::_exit(0),
+        })
+    }
+}
+
+/// The number of a socket's network namespace.
+pub(crate) fn network_cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = [0];
+    get(socket, (libc::SOL_SOCKET, SO_NETNS_COOKIE), &mut cookie)?;
+    Ok(cookie[0])
+}
+
+/// Starts a command with no signal blocked, and without the rights that the service's own programs have.
+pub(crate) fn for_others(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    let without_rights = || Ok(rustix::thread::clear_ambient_capability_set()?);
+    // SAFETY: between `fork` and `exec` the closure makes one system call, and allocates nothing.
+    unsafe { with_default_signals(command).pre_exec(without_rights) }
+}
+
 /// Whether an address is this host's: the kernel then chooses the same address as the source. True if that is unknown.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -241,9 +285,9 @@ pub(crate) fn is_own(address: IpAddr) -> bool {
     chosen.map_or(true, |chosen| chosen.ip() == address)
 }
 
-fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {
-    let size = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the kernel reads four bytes of the value, which lives for the call.
+fn set<T: Copy>(socket: impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `size` bytes of the value, an integer that lives for the call.
     let done = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
     checked(done).map(drop)
 }
@@ -268,6 +312,8 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 /// States of `net/tcp_states.h`.
 const TCP_CLOSE: u8 = 7;
 const TCP_LAST_ACK: u8 = 9;
+/// From `asm-generic/socket.h`, since Linux 5.14.
+const SO_NETNS_COOKIE: i32 = 71;
 /// Any port: nothing is sent to it.
 const DISCARD_PORT: u16 = 9;
 

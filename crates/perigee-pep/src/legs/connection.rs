@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use perigee_units::Time;
 use rustix::net::sockopt;
@@ -13,6 +14,7 @@ use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::relay::{Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Outcome};
 use crate::shared::stats::End;
+use crate::shared::tap::Tap;
 
 /// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
 /// an error nor the end of this process looks like the end of a stream.
@@ -22,6 +24,8 @@ pub(crate) struct SplitConnection {
     pub(crate) relay: Relay,
     pub(crate) phase: Phase,
     pub(crate) account: Account,
+    /// The view of the thread that divides the link, if it crosses one.
+    pub(crate) tap: Option<Arc<Tap>>,
     /// Time to the next check of unacknowledged bytes.
     interval: Time,
     /// Whether closing the sockets no longer resets their connections.
@@ -51,6 +55,7 @@ impl SplitConnection {
             relay: Relay::default(),
             phase: Phase::Connecting,
             account,
+            tap: None,
             interval: FIRST_LOOK,
             is_in_order: false,
             last: None,
@@ -97,6 +102,9 @@ impl SplitConnection {
                 let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
                 let progress = self.relay.advance(&mut carrier, budget);
                 self.account.count(&self.relay);
+                if let Some(tap) = &self.tap {
+                    tap.touch();
+                }
                 // Before the first byte there is nothing to see, and many connections end without one.
                 if self.relay.has_passed() && self.account.is_due(now) {
                     self.sample();

@@ -23,7 +23,7 @@ pub(crate) fn configure(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8, l
 /// Sets the options of all legs (Nagle's algorithm in some); accepted sockets inherit them from their listener: a close
 /// resets the connection, an urgent byte keeps its place in the stream (RFC 6093, section 5), idle connections are
 /// probed, small segments do not wait.
-fn begin(socket: impl AsFd) -> io::Result<()> {
+pub(crate) fn begin(socket: impl AsFd) -> io::Result<()> {
     reset_on_close(&socket);
     deliver_urgent_in_line(&socket)?;
     sockopt::set_socket_keepalive(&socket, true)?;

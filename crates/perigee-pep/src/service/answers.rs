@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read as _};
 use std::net::TcpListener;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,11 @@ use std::time::Duration;
 use perigee_units::Time;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{accept_with, recv, send, RecvFlags, SendFlags, SocketFlags};
+use rustix::process::geteuid;
 
+use crate::config::successors;
 use crate::error::ServiceError;
+use crate::host::channel::Channel;
 
 /// The listening sockets, and their clients.
 #[derive(Debug)]
@@ -28,11 +31,14 @@ pub(crate) struct Answers {
     open: VecDeque<Visitor>,
 }
 
-/// The socket that `status` connects to; its file is removed with it.
+/// The sockets that `status` and a process that is to replace this one connect to. Their files are removed with them, unless they are
+/// another process's.
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: UnixListener,
+    successors: OwnedFd,
     path: PathBuf,
+    is_own: bool,
 }
 
 /// A client.
@@ -58,15 +64,38 @@ impl Answers {
         Self { control, metrics, open: VecDeque::new() }
     }
 
-    /// The sockets that have work for [`Answers::serve`], and when.
+    /// The next process that is to replace this one, or asks for a reload: one of root, or of the user of this one.
+    pub(crate) fn successor(&self) -> Option<Channel> {
+        let channel = Channel::accept(&self.control.as_ref()?.successors)?;
+        channel.peer().is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid()).then_some(channel)
+    }
+
+    /// The listening sockets: of `status`, of successors, and of metrics.
+    pub(crate) fn listening(&self) -> [Option<BorrowedFd<'_>>; 3] {
+        let control = self.control.as_ref();
+        [
+            control.map(|control| control.listener.as_fd()),
+            control.map(|control| control.successors.as_fd()),
+            self.metrics.as_ref().map(|metrics| metrics.as_fd()),
+        ]
+    }
+
+    /// Leaves them to another process.
+    pub(crate) fn leave(&mut self) {
+        if let Some(control) = &mut self.control {
+            control.is_own = false;
+        }
+        (self.control, self.metrics) = (None, None);
+    }
+
+    /// The sockets that have work for [`Answers::serve`] or [`Answers::successor`], and when.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let control = self.control.iter().map(|control| control.listener.as_fd());
-        let listeners = control.chain(self.metrics.iter().map(|metrics| metrics.as_fd()));
         let visitors = self.open.iter().map(|visitor| match visitor.state {
             Conversation::Asking(_) => (visitor.socket.as_fd(), PollFlags::IN),
             Conversation::Answered(_) => (visitor.socket.as_fd(), PollFlags::OUT),
         });
-        listeners
+        let listening = self.listening().into_iter().flatten();
+        listening
             .map(|socket| (socket, PollFlags::IN))
             .chain(visitors)
             .map(|(socket, flags)| PollFd::from_borrowed_fd(socket, flags))
@@ -121,9 +150,24 @@ impl Visitor {
     }
 }
 
+impl Control {
+    /// The sockets of an older process, whose files are not this one's before [`Control::own`].
+    pub(crate) fn inherited(listener: OwnedFd, successors: OwnedFd, path: &Path) -> Self {
+        Self { listener: listener.into(), successors, path: path.to_owned(), is_own: false }
+    }
+
+    /// Makes the files those of this process, which removes them at its end.
+    pub(crate) fn own(&mut self) {
+        self.is_own = true;
+    }
+}
+
 impl Drop for Control {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.is_own {
+            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(successors(&self.path));
+        }
     }
 }
 
@@ -141,9 +185,20 @@ pub(crate) fn control_socket(path: &Path) -> Result<Control, ServiceError> {
         }
         Err(_) => {}
     }
+    let beside = successors(path);
+    // A killed service has left it: another one would have answered.
+    if fs::symlink_metadata(&beside).is_ok_and(|left| left.file_type().is_socket()) {
+        fs::remove_file(&beside).map_err(system)?;
+    }
     let listener = UnixListener::bind(path).map_err(system)?;
-    let control = Control { listener, path: path.to_owned() };
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
+    let successors = Channel::listener(&beside).map_err(|error| {
+        let _ = fs::remove_file(path);
+        ServiceError::System { what: format!("service.control {}", beside.display()), error }
+    })?;
+    let control = Control { listener, successors, path: path.to_owned(), is_own: true };
+    for path in [path, &beside] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
+    }
     control.listener.set_nonblocking(true).map_err(system)?;
     Ok(control)
 }

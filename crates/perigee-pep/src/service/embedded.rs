@@ -3,13 +3,14 @@
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::hold::{self, Hold};
+use super::hold::{self, Hold, Waited};
 use super::listener::{addresses, Listener};
-use super::worker::{Configuration, Worker};
+use super::worker::{Order, Worker};
 use crate::config::Config;
 use crate::error::ServiceError;
 use crate::event_loop::Thread;
 use crate::host::intercept::put;
+use crate::link::Division;
 use crate::shared::log::Log;
 use crate::shared::stats::Stats;
 use crate::shared::{Carried, Shared};
@@ -22,7 +23,9 @@ pub struct Embedded {
     #[expect(dead_code, reason = "its thread ends when it is dropped")]
     hold: Option<Hold>,
     #[expect(dead_code, reason = "its thread ends when it is dropped")]
-    worker: Thread<Configuration>,
+    worker: Thread<Order>,
+    #[expect(dead_code, reason = "its thread ends when it is dropped")]
+    division: Option<Division>,
     shared: Arc<Shared>,
     lines: Mutex<Receiver<String>>,
 }
@@ -38,14 +41,15 @@ impl Embedded {
         let stats = Arc::new(Stats::default());
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
-        let listeners = Listener::open_all(&addresses(&config), 1)?.into_iter().flatten().collect();
+        let division = Division::start(&shared, &config, &Arc::default()).map_err(ServiceError::system("link"))?;
+        let listeners = Listener::open_all(&addresses(&config), 1, Vec::new())?.into_iter().flatten().collect();
         let worker = Worker::start(&shared, &config, listeners)?;
-        let hold = config.uses_device().then(|| hold::start(&shared, &config)).transpose();
+        let hold = config.uses_device().then(|| hold::start(&shared, &config, Waited::default())).transpose();
         let hold = hold.map_err(ServiceError::system("connect_first"))?;
         if let Some(transparent) = &config.transparent {
             put(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
-        Ok(Self { hold, worker, shared, lines: Mutex::new(lines) })
+        Ok(Self { hold, worker, division, shared, lines: Mutex::new(lines) })
     }
 
     /// The open connections.

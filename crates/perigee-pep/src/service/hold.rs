@@ -2,8 +2,8 @@
 //!
 //! The rules route the SYN into a TUN device, where the service reads it and dials the server. Once that answers, the same SYN goes
 //! back into the kernel through the device, and from there to the listening socket. A refusal is answered by a reset
-//! (RFC 9293, section 3.10.7.1), an unreachable server by ICMP, and silence by silence. Device and route end with this process:
-//! SYNs then bypass the service.
+//! (RFC 9293, section 3.10.7.1), an unreachable server by ICMP, and silence by silence. Device and route end with this process,
+//! if no other one has the device: SYNs then bypass the service.
 //!
 //! Packets to the device pass the host's `forward` chain. With `transparent.through_forward` all SYNs take this way; those that
 //! need not wait are returned at once.
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use perigee_units::Time;
@@ -23,18 +23,47 @@ use rustix::net::{ipproto, sendto, socket_with, sockopt, AddressFamily, SendFlag
 use super::worker::Configuration;
 use crate::config::{AtLimit, Config, Request, Rule};
 use crate::error::ServiceError;
-use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
+use crate::event_loop::{EventLoop, Handler, Key, Orders, Readiness, Task, Thread, Turn};
 use crate::host::sys;
 use crate::host::tools::{execute, DEVICE};
 use crate::legs::socket::dial;
 use crate::shared::account::{in_words, Outcome};
-use crate::shared::handover::Dialled;
+use crate::shared::handover::{Dialled, Left};
 use crate::shared::permit::Reservation;
 use crate::shared::stats::End;
 use crate::shared::Shared;
 
 /// The thread that holds handshakes; it takes new configurations.
-pub(crate) type Hold = Thread<Configuration>;
+#[derive(Debug)]
+pub(crate) struct Hold {
+    thread: Thread<Configuration>,
+    device: Arc<File>,
+}
+
+/// Device and clients that a thread leaves to the next one, which may be another process's.
+#[derive(Debug, Default)]
+pub(crate) struct Waited {
+    pub(crate) device: Option<Arc<File>>,
+    pub(crate) clients: Vec<Left>,
+}
+
+impl Hold {
+    /// The means to give it configurations.
+    pub(crate) fn orders(&self) -> &Orders<Configuration> {
+        self.thread.orders()
+    }
+
+    pub(crate) fn device(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    /// Ends the thread; its device holds packets that come next.
+    pub(crate) fn stop(self, shared: &Shared) -> Waited {
+        let Self { thread, device } = self;
+        drop(thread);
+        Waited { device: Some(device), clients: shared.take_left() }
+    }
+}
 
 /// Starts the thread if the configuration needs it. If the system does not allow it, the returned configuration accepts clients
 /// first, and the log says why.
@@ -44,11 +73,12 @@ pub(crate) type Hold = Thread<Configuration>;
 pub(crate) fn start_if_needed(
     shared: &Arc<Shared>,
     config: Arc<Config>,
+    waited: Waited,
 ) -> Result<(Arc<Config>, Option<Hold>), ServiceError> {
     let Some(transparent) = config.transparent.as_ref().filter(|_| config.uses_device()) else {
         return Ok((config, None));
     };
-    Ok(match start(shared, &config) {
+    Ok(match start(shared, &config, waited) {
         Ok(hold) => (config, Some(hold)),
         Err(error) if transparent.through_forward => {
             return Err(ServiceError::system("transparent.through_forward")(error));
@@ -61,9 +91,23 @@ pub(crate) fn start_if_needed(
 }
 
 /// Starts the thread; an error if the system does not allow it.
-pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Hold> {
-    let (shared, config) = (shared.clone(), config.clone());
-    Thread::start("pep-hold", |event_loop| Holding::new(event_loop, shared, config))
+pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, waited: Waited) -> io::Result<Hold> {
+    let device = waited.device.map_or_else(|| open_device().map(Arc::new), Ok)?;
+    let (shared, config, own) = (shared.clone(), config.clone(), device.clone());
+    let make = |event_loop| {
+        let mut holding = Holding::new(event_loop, shared, config, own)?;
+        waited.clients.into_iter().for_each(|left| holding.go_on(left));
+        Ok(holding)
+    };
+    Ok(Hold { thread: Thread::start("pep-hold", make)?, device })
+}
+
+fn open_device() -> io::Result<File> {
+    let device = sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
+    // Fails without IPv6, where nothing is to be switched off.
+    let _ = execute(&format!("ip link set dev {DEVICE} addrgenmode none"), None);
+    execute(&format!("ip link set dev {DEVICE} mtu {MTU} up"), None)?;
+    Ok(device)
 }
 
 /// A client that waits for its server.
@@ -85,7 +129,7 @@ struct Waiting {
 /// The state of the thread.
 struct Holding {
     event_loop: EventLoop<Waiting, Configuration>,
-    device: File,
+    device: Arc<File>,
     /// Raw sockets for ICMP, over IPv4 and IPv6.
     icmp: [Option<OwnedFd>; 2],
     shared: Arc<Shared>,
@@ -98,9 +142,8 @@ impl Holding {
         event_loop: EventLoop<Waiting, Configuration>,
         shared: Arc<Shared>,
         config: Arc<Config>,
+        device: Arc<File>,
     ) -> io::Result<Self> {
-        let device =
-            sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
         for name in ["all", DEVICE] {
             let filter = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter")).unwrap_or_default();
             if filter.trim() == "1" {
@@ -109,9 +152,6 @@ impl Holding {
                 return Err(io::Error::other(message));
             }
         }
-        // Fails without IPv6, where nothing is to be switched off.
-        let _ = execute(&format!("ip link set dev {DEVICE} addrgenmode none"), None);
-        execute(&format!("ip link set dev {DEVICE} mtu {MTU} up"), None)?;
         let raw = |family, protocol| {
             socket_with(family, SocketType::RAW, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, Some(protocol)).ok()
         };
@@ -144,8 +184,7 @@ impl Holding {
         if !tcp.syn || tcp.rst || tcp.acknowledgement.is_some() {
             return;
         }
-        let source = SocketAddr::new(packet.source, tcp.source_port);
-        let ends = [source, SocketAddr::new(packet.destination, tcp.destination_port)];
+        let ends = ends_of(&packet, &tcp);
         let key = self.keys.get(&ends).copied();
         match key.and_then(|key| self.event_loop.get_mut(key)) {
             Some(waiting) if waiting.server.is_some() => {
@@ -207,6 +246,38 @@ impl Holding {
             }
             Err(error) => self.fail(&waiting, error.kind()),
         }
+    }
+
+    /// Goes on with a client of an earlier thread, if its rule still has it wait.
+    fn go_on(&mut self, left: Left) {
+        let Left { syn, server, began, deadline, connected } = left;
+        let Some(packet) = Packet::read(&syn) else { return };
+        let Transport::Tcp(tcp) = packet.transport else { return };
+        let (ends, dscp) = (ends_of(&packet, &tcp), code_point(&syn));
+        let request = Request { source: ends[0], destination: ends[1], interface: None, dscp };
+        let Some(rule) = self.config.rule(&request).filter(|rule| rule.connects_first).cloned() else { return };
+        let Ok(place) = self.reserve(packet.source) else { return };
+        let mut waiting = Waiting { syn, packet, tcp, ends, rule, dscp, server: None, began, deadline };
+        match connected {
+            None => waiting.server = Some((server, place)),
+            Some(connected) => {
+                let (rule, times) = (waiting.rule.clone(), [began, connected]);
+                self.shared.keep_dialled(ends, Dialled { server, rule, place, dscp, times });
+            }
+        }
+        let key = self.event_loop.insert(waiting);
+        self.keys.insert(ends, key);
+        self.begin(key);
+    }
+
+    /// Leaves a client to the next thread, unless a worker has it.
+    fn leave(&mut self, key: Key) -> Option<Left> {
+        let Waiting { syn, ends, server, began, deadline, .. } = self.event_loop.remove(key)?;
+        let (server, connected) = match server {
+            Some((server, _)) => (server, None),
+            None => self.shared.take_dialled(ends).map(|dialled| (dialled.server, Some(dialled.times[1])))?,
+        };
+        Some(Left { syn, server, began, deadline, connected })
     }
 
     /// A place for a client, before anything is spent on it. The error says why it is refused; `None`: it is not, but has to wait.
@@ -304,7 +375,7 @@ impl Handler for Holding {
             return Ok(());
         }
         waiting.deadline = now + ACCEPTED_WITHIN;
-        let (ends, syn) = (waiting.ends, std::mem::take(&mut waiting.syn));
+        let (ends, syn) = (waiting.ends, waiting.syn.clone());
         let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
         let dialled = Dialled { server, rule, place, dscp: waiting.dscp, times };
         // A worker watches it next, if at all.
@@ -340,13 +411,17 @@ impl Handler for Holding {
     }
 
     fn close(&mut self, done: &io::Result<()>) {
-        if let Err(error) = done {
-            self.shared.log.line(format!("connect_first: {error}"));
-        }
-        for key in self.event_loop.keys() {
-            self.remove(key);
+        let left = self.event_loop.keys().into_iter().filter_map(|key| self.leave(key)).collect();
+        match done {
+            Ok(()) => self.shared.leave(left),
+            Err(error) => self.shared.log.line(format!("connect_first: {error}")),
         }
     }
+}
+
+/// Client and server of a SYN.
+fn ends_of(packet: &Packet, tcp: &Tcp) -> [SocketAddr; 2] {
+    [SocketAddr::new(packet.source, tcp.source_port), SocketAddr::new(packet.destination, tcp.destination_port)]
 }
 
 /// The reset that refuses a SYN.

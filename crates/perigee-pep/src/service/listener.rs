@@ -2,30 +2,47 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::net::getsockname;
 
 use crate::config::Config;
 use crate::error::ServiceError;
 use crate::host::intercept::listening_addresses;
-use crate::legs::socket::listening;
+use crate::legs::socket::{begin, listening};
 
-/// A listening socket.
-#[derive(Debug)]
+/// A listening socket, shared by the thread that accepts and the one that may hand it over.
+#[derive(Clone, Debug)]
 pub(crate) struct Listener {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Arc<OwnedFd>,
     pub(crate) address: SocketAddr,
     /// Whether it receives intercepted connections to other hosts.
     pub(crate) is_transparent: bool,
 }
 
 impl Listener {
-    /// Opens a socket for each address and worker.
-    pub(crate) fn open_all(addresses: &[(SocketAddr, bool)], workers: usize) -> Result<Vec<Vec<Self>>, ServiceError> {
-        let open = |&(address, is_transparent): &(SocketAddr, bool), is_first| {
-            let socket = listening(address, is_transparent, is_first);
-            let socket = socket.map_err(ServiceError::system(&format!("listening at {address}")))?;
-            Ok(Self { socket, address, is_transparent })
-        };
-        (0..workers).map(|worker| addresses.iter().map(|each| open(each, worker == 0)).collect()).collect()
+    /// Opens a socket for each address and worker. Those that an older process has handed over are used first, all of them: in the
+    /// queue of each may be connections. Of addresses that are not listed they are closed.
+    pub(crate) fn open_all(
+        addresses: &[(SocketAddr, bool)],
+        workers: usize,
+        mut inherited: Vec<OwnedFd>,
+    ) -> Result<Vec<Vec<Self>>, ServiceError> {
+        let mut of_workers: Vec<Vec<Self>> = (0..workers).map(|_| Vec::new()).collect();
+        for &(address, is_transparent) in addresses {
+            let what = format!("listening at {address}");
+            let mut sockets: Vec<_> = inherited.extract_if(.., |socket| is_bound(socket, address)).collect();
+            for socket in &sockets {
+                begin(socket).map_err(ServiceError::system(&what))?;
+            }
+            for at in sockets.len()..workers {
+                sockets.push(listening(address, is_transparent, at == 0).map_err(ServiceError::system(&what))?);
+            }
+            for (at, socket) in sockets.into_iter().enumerate() {
+                of_workers[at % workers].push(Self { socket: Arc::new(socket), address, is_transparent });
+            }
+        }
+        Ok(of_workers)
     }
 
     /// Whether a configuration has its address.
@@ -36,6 +53,11 @@ impl Listener {
             config.forwards.iter().any(|forward| forward.listen == self.address)
         }
     }
+}
+
+/// Whether a socket is bound to an address.
+fn is_bound(socket: &OwnedFd, address: SocketAddr) -> bool {
+    getsockname(socket).and_then(SocketAddr::try_from).is_ok_and(|bound| bound == address)
 }
 
 /// Listening addresses of a configuration, and whether each gets intercepted connections.

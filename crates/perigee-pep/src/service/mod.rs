@@ -6,6 +6,7 @@ mod hold;
 pub(crate) mod listener;
 mod locks;
 mod own;
+pub(crate) mod succession;
 pub(crate) mod worker;
 
 use std::fs;
@@ -22,11 +23,13 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use self::answers::{control_socket, Answers};
-use self::hold::Hold;
+use self::answers::{control_socket, Answers, Control};
+use self::hold::{Hold, Waited};
 use self::listener::{addresses, Listener};
 use self::locks::lock_interception;
-use self::worker::{Configuration, Worker};
+use self::succession::new::Inherited;
+use self::succession::Succession;
+use self::worker::{Configuration, Order, Worker};
 use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
@@ -37,6 +40,7 @@ use crate::host::notify::Manager;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::link::{self, Division, Report};
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
@@ -63,15 +67,34 @@ pub fn read(path: &Path) -> Result<Config, ServiceError> {
 /// # Errors
 /// If it cannot start, or a worker fails.
 pub fn run(path: &Path) -> Result<(), ServiceError> {
-    let config = Arc::new(read(path)?);
+    serve(path, read(path)?, Inherited::default())
+}
+
+/// Runs the service in place of a process that has run it until now, and goes on with its connections.
+///
+/// # Errors
+/// If it cannot start: then the older process goes on.
+pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
+    let config = read(path)?;
+    let inherited = Inherited::ask(&config)?;
+    serve(path, config, inherited)
+}
+
+fn serve(path: &Path, config: Config, mut inherited: Inherited) -> Result<(), ServiceError> {
+    let config = Arc::new(config);
+    let is_first = inherited.standing().is_none();
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
     let connections = connections(&config);
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
-    let lock = lock_interception(&config, &log)?;
-    let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
+    let lock = inherited.lock().map_or_else(|| lock_interception(&config, &log), |lock| Ok(Some(lock.into())))?;
+    let open = |path: &PathBuf| match inherited.control() {
+        Some([listener, successors]) => Ok(Control::inherited(listener, successors, path)),
+        None => control_socket(path),
+    };
+    let mut control = config.control.as_ref().map(open).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
     let findings = survey(&config);
@@ -88,11 +111,20 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
     let shared = Arc::new(Shared::new(stats, log, connections));
-    let serve = |address| TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-    let metrics = config.metrics.map(serve).transpose().map_err(ServiceError::system("service.metrics"))?;
+    let mut serve = |address| {
+        let inherited = inherited.metrics().map(TcpListener::from);
+        let own = inherited.filter(|socket| socket.local_addr().is_ok_and(|own| own == address));
+        let socket = own.map_or_else(|| TcpListener::bind(address), Ok)?;
+        socket.set_nonblocking(true).map(|()| socket)
+    };
+    let metrics = config.metrics.map(&mut serve).transpose().map_err(ServiceError::system("service.metrics"))?;
     let kept = Kept { lock, confinement, manager };
-    let mut service = Service::start(path, config, shared, link, kept)?;
+    let mut service = Service::start(path, config, shared, link, kept, inherited)?;
+    control.iter_mut().for_each(Control::own);
     service.kept.manager.tell("READY=1");
+    if !is_first {
+        succession::new::tell_ready();
+    }
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
@@ -107,12 +139,18 @@ struct Service {
     path: PathBuf,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    workers: Vec<Thread<Configuration>>,
+    /// Those that the workers have, for the next process.
+    listeners: Vec<Listener>,
+    workers: Vec<Thread<Order>>,
     tunnel: Option<Thread<TunnelOrder>>,
+    /// Divides the satellite link. It ends after the workers, whose connections it limits until then.
+    division: Option<Division>,
+    report: Arc<Report>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
     kept: Kept,
+    succession: Succession,
     began: Time,
     /// When it ends, regardless of open connections.
     deadline: Option<Time>,
@@ -124,7 +162,6 @@ struct Service {
 
 /// Resources made before the confinement, and held as long as the service runs.
 struct Kept {
-    #[expect(dead_code, reason = "it ends with this process")]
     lock: Option<UnixListener>,
     #[expect(dead_code, reason = "the rules of the kernel depend on it")]
     confinement: Confinement,
@@ -132,33 +169,48 @@ struct Kept {
 }
 
 impl Service {
-    /// Starts the threads, and then the interception.
+    /// Starts the interception, and then the threads: what fails, fails before a client is accepted.
     fn start(
         path: &Path,
         config: Arc<Config>,
         shared: Arc<Shared>,
         link: Option<Link>,
         kept: Kept,
+        mut inherited: Inherited,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
         }
-        let listeners = Listener::open_all(&addresses(&config), config.workers)?.into_iter();
-        let workers = listeners.map(|own| Worker::start(&shared, &config, own)).collect::<Result<Vec<_>, _>>()?;
-        let (config, hold) = hold::start_if_needed(&shared, config)?;
-        let intercept = |transparent| Interception::new(&config, transparent, &shared.log);
+        let report = Arc::new(Report::default());
+        let division = Division::start(&shared, &config, &report).map_err(ServiceError::system("link"))?;
+        let of_workers = Listener::open_all(&addresses(&config), config.workers, inherited.listeners())?;
+        let listeners = of_workers.iter().flatten().cloned().collect();
+        let waited = inherited.begin()?;
+        let (config, hold) = hold::start_if_needed(&shared, config, waited)?;
+        let intercept = |transparent| match inherited.standing() {
+            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes),
+            None => Interception::new(&config, transparent, &shared.log),
+        };
         let interception = config.transparent.as_ref().map(intercept).transpose();
-        let interception = interception.map_err(ServiceError::system("interception"))?;
+        let mut interception = interception.map_err(ServiceError::system("interception"))?;
+        let workers = of_workers.into_iter().map(|own| Worker::start(&shared, &config, own));
+        let workers = workers.collect::<Result<_, _>>()?;
+        let succession = Succession::after(inherited.conclude()?);
+        interception.iter_mut().for_each(Interception::own);
         Ok(Self {
             path: path.to_owned(),
             config,
             shared,
+            listeners,
             workers,
             tunnel,
+            division,
+            report,
             hold,
             interception,
             kept,
+            succession,
             began: monotonic(),
             deadline: None,
             passes_by: false,
@@ -182,15 +234,31 @@ impl Service {
             let now = monotonic();
             let state = if self.deadline.is_some() { "draining" } else { "running" };
             let stats = &self.shared.stats;
-            answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
+            answers.serve(
+                now,
+                || stats.status(now - self.began, state) + &self.report.status(),
+                || stats.prometheus() + &self.report.prometheus(),
+            );
+            if let Some(channel) = answers.successor() {
+                self.answer(channel, &mut answers);
+            }
+            if self.succession.is_told_to_stop() {
+                self.on_signal(libc::SIGTERM);
+            }
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
+                self.succession.forget_older();
+                self.shared.log.line(format!("time is up connections={}", self.shared.stats.open.get()));
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
             self.follow_tracking();
             self.pass_by();
             self.look_at_memory();
+            if self.division.as_ref().is_some_and(Division::has_failed) {
+                // Its limits would stay.
+                return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
+            }
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
@@ -209,6 +277,8 @@ impl Service {
                 }
                 is_running |= tunnel.is_running();
             }
+            // They need the rules.
+            is_running |= self.succession.has_older() && self.deadline.is_some();
             if !is_running {
                 return Ok(());
             }
@@ -267,23 +337,22 @@ impl Service {
             return;
         }
         if signal == libc::SIGHUP {
-            self.kept.manager.tell("RELOADING=1");
-            match self.reload() {
-                Ok(()) => self.shared.log.line("reloaded".to_owned()),
-                Err(error) => self.shared.log.line(format!("the old configuration stays: {error}")),
-            }
-            self.kept.manager.tell("READY=1");
+            // The log has the error.
+            let _ = self.reload_and_tell();
             return;
         }
-        if self.deadline.is_some() {
+        self.succession.stop_older();
+        let within = monotonic() + self.config.drain;
+        if let Some(deadline) = self.deadline {
             // A second signal ends it at once.
-            self.deadline = Some(Time::ZERO);
+            self.deadline = Some(if self.succession.begins_to_stop() { deadline.min(within) } else { Time::ZERO });
             return;
         }
         self.kept.manager.tell("STOPPING=1");
         // The next SYNs of held clients bypass the service.
-        self.hold = None;
-        self.deadline = Some(monotonic() + self.config.drain);
+        drop(self.hold.take().map(|hold| hold.stop(&self.shared)));
+        self.listeners.clear();
+        self.deadline = Some(within);
         if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception)
             && let Err(error) = interception.drain(&self.config, transparent)
         {
@@ -291,6 +360,17 @@ impl Service {
         }
         self.shared.log.line(format!("draining connections={}", self.shared.stats.open.get()));
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
+    }
+
+    fn reload_and_tell(&mut self) -> Result<(), ServiceError> {
+        self.kept.manager.tell("RELOADING=1");
+        let done = self.reload();
+        self.shared.log.line(match &done {
+            Ok(()) => "reloaded".to_owned(),
+            Err(error) => format!("the old configuration stays: {error}"),
+        });
+        self.kept.manager.tell("READY=1");
+        done
     }
 
     /// Reloads the configuration; if any of it is refused, the old one stays.
@@ -308,14 +388,15 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        link::check(&read).map_err(ServiceError::system("reload"))?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
         let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
-        let added = Listener::open_all(&new, self.workers.len())?;
+        let added = Listener::open_all(&new, self.workers.len(), Vec::new())?;
         let mut started = None;
         if self.hold.is_none() {
-            (config, started) = hold::start_if_needed(&self.shared, config)?;
+            (config, started) = hold::start_if_needed(&self.shared, config, Waited::default())?;
         }
         if let (Some(transparent), Some(interception)) = (&config.transparent, &mut self.interception) {
             interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
@@ -326,13 +407,21 @@ impl Service {
         if let Some((tunnel, known)) = self.tunnel.as_ref().zip(known) {
             tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone(), known)));
         }
+        match &self.division {
+            Some(division) => division.configure(config.clone()),
+            None => {
+                self.division =
+                    Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
+            }
+        }
         let (done, answers) = channel();
-        let configure = |thread: &Thread<Configuration>, added| {
-            let order = Configuration { config: config.clone(), added, done: done.clone() };
-            thread.orders().give(Command::Do(order));
-        };
-        self.workers.iter().zip(added).for_each(|(worker, added)| configure(worker, added));
-        self.hold.iter().for_each(|hold| configure(hold, Vec::new()));
+        self.listeners.retain(|listener| listener.is_of(&config));
+        self.listeners.extend(added.iter().flatten().cloned());
+        let order = |added| Configuration { config: config.clone(), added, done: done.clone() };
+        for (worker, added) in self.workers.iter().zip(added) {
+            worker.orders().give(Command::Do(Order::Configure(order(added))));
+        }
+        self.hold.iter().for_each(|hold| hold.orders().give(Command::Do(order(Vec::new()))));
         drop(done);
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);

@@ -29,6 +29,16 @@ use crate::shared::log::quoted;
 use crate::shared::stats::End;
 use crate::shared::{Carried, Shared};
 
+/// Orders for a worker.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Configure(Configuration),
+    /// Accepts no clients until [`Order::Resume`]; the sender gets an answer.
+    Rest(Sender<()>),
+    /// Accepts clients again.
+    Resume,
+}
+
 /// A new configuration for a thread.
 #[derive(Debug)]
 pub(crate) struct Configuration {
@@ -51,7 +61,7 @@ struct Redial {
 
 /// The state of the thread.
 pub(crate) struct Worker {
-    event_loop: EventLoop<SplitConnection, Configuration>,
+    event_loop: EventLoop<SplitConnection, Order>,
     shared: Arc<Shared>,
     config: Arc<Config>,
     listeners: Vec<Listener>,
@@ -62,6 +72,8 @@ pub(crate) struct Worker {
     gauged: usize,
     /// When listening resumes after a limit was reached.
     paused: Option<Time>,
+    /// Whether another process accepts clients, or is about to.
+    is_resting: bool,
 }
 
 impl Worker {
@@ -70,12 +82,14 @@ impl Worker {
         shared: &Arc<Shared>,
         config: &Arc<Config>,
         listeners: Vec<Listener>,
-    ) -> Result<Thread<Configuration>, ServiceError> {
+    ) -> Result<Thread<Order>, ServiceError> {
         let (shared, config) = (shared.clone(), config.clone());
         let memory = Memory::new(share(&config), config.splice);
         let make = |event_loop| {
             let (redials, own) = (Vec::new(), OwnAddresses::default());
-            let worker = Self { event_loop, shared, config, listeners, redials, own, memory, gauged: 0, paused: None };
+            let (gauged, paused, is_resting) = (0, None, false);
+            let worker =
+                Self { event_loop, shared, config, listeners, redials, own, memory, gauged, paused, is_resting };
             worker.listen()?;
             Ok(worker)
         };
@@ -83,7 +97,8 @@ impl Worker {
     }
 
     /// Adds a connection.
-    fn add(&mut self, connection: SplitConnection) {
+    fn add(&mut self, mut connection: SplitConnection) {
+        connection.tap = self.shared.tap(&self.config, &connection.account, connection.sockets.watched());
         self.shared.watch(|| Carried::new(connection.account.ends, connection.sockets.watched()));
         let key = self.event_loop.insert(connection);
         self.begin(key);
@@ -138,7 +153,7 @@ impl Worker {
     /// Accepts connections that wait at a listening socket.
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(listener) = self.listeners.get(index) else { return };
+            let Some(listener) = self.listeners.get(index).filter(|_| !self.is_resting) else { return };
             let (address, is_transparent) = (listener.address, listener.is_transparent);
             let has_room = self.has_room();
             if !has_room && self.config.limits.at_limit != AtLimit::Refuse {
@@ -337,10 +352,10 @@ impl Task for SplitConnection {
 
 impl Handler for Worker {
     type Task = SplitConnection;
-    type Order = Configuration;
+    type Order = Order;
     type Outcome = Outcome;
 
-    fn event_loop(&mut self) -> &mut EventLoop<SplitConnection, Configuration> {
+    fn event_loop(&mut self) -> &mut EventLoop<SplitConnection, Order> {
         &mut self.event_loop
     }
 
@@ -367,8 +382,20 @@ impl Handler for Worker {
         self.shared.log.line(connection.close(outcome, self.event_loop.now()));
     }
 
-    fn obey(&mut self, order: Configuration) -> io::Result<()> {
-        let Configuration { config, added, done } = order;
+    fn obey(&mut self, order: Order) -> io::Result<()> {
+        let Configuration { config, added, done } = match order {
+            Order::Configure(configuration) => configuration,
+            Order::Rest(done) => {
+                self.unlisten();
+                self.is_resting = true;
+                let _ = done.send(());
+                return Ok(());
+            }
+            Order::Resume => {
+                self.is_resting = false;
+                return self.listen();
+            }
+        };
         self.unlisten();
         self.listeners.retain(|listener| listener.is_of(&config));
         self.listeners.extend(added);
@@ -384,13 +411,13 @@ impl Handler for Worker {
     }
 
     /// Accepts waiting connections, then listens only for intercepted connections whose handshake has begun: the rules send it no
-    /// new ones.
+    /// new ones. Where another process accepts, it listens for none.
     fn drain(&mut self) -> io::Result<()> {
         for index in 0..self.listeners.len() {
             self.accept(index);
         }
         self.unlisten();
-        self.listeners.retain(|listener| listener.is_transparent);
+        self.listeners.retain(|listener| listener.is_transparent && !self.is_resting);
         self.listen()
     }
 

@@ -41,3 +41,16 @@ pub(crate) struct Dialled {
     /// When it was dialled, and when it answered.
     pub(crate) times: [Time; 2],
 }
+
+/// A client that waits for its server, as a thread leaves it to the next one.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// Its SYN.
+    pub(crate) syn: Vec<u8>,
+    /// Its server, which was dialled.
+    pub(crate) server: OwnedFd,
+    pub(crate) began: Time,
+    pub(crate) deadline: Time,
+    /// When the server answered; the client's handshake follows.
+    pub(crate) connected: Option<Time>,
+}

@@ -6,22 +6,27 @@ pub(crate) mod handover;
 pub(crate) mod log;
 pub(crate) mod permit;
 pub(crate) mod stats;
+pub(crate) mod tap;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use perigee_units::Time;
 
 use self::account::Account;
 pub use self::carried::Carried;
-use self::handover::{Accepted, Dialled, TunnelOrder};
+use self::handover::{Accepted, Dialled, Left, TunnelOrder};
 use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
 use self::stats::Stats;
-use crate::config::Rule;
+use self::tap::{Crossing, ForLink, Tap};
+use crate::config::{Config, Rule};
 use crate::event_loop::{Command, Orders};
+use crate::relay::Side;
 
 /// Counters, log, and the connections of each client.
 #[derive(Debug)]
@@ -35,8 +40,12 @@ pub(crate) struct Shared {
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
     tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
+    /// Messages to the thread that divides the link, if there is one.
+    link: OnceLock<Sender<ForLink>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
+    /// Clients that wait for their server, while no thread has them.
+    left: Mutex<Vec<Left>>,
 }
 
 impl Shared {
@@ -48,7 +57,9 @@ impl Shared {
             most: AtomicUsize::new(connections),
             watched: None,
             tunnel: OnceLock::new(),
+            link: OnceLock::new(),
             dialled: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -86,6 +97,21 @@ impl Shared {
         let _ = self.tunnel.set(orders);
     }
 
+    pub(crate) fn connect_link(&self, messages: Sender<ForLink>) {
+        // There is one thread at most.
+        let _ = self.link.set(messages);
+    }
+
+    /// The link's view of a connection; `None` if it crosses no link that is divided.
+    pub(crate) fn tap(&self, config: &Config, account: &Account, sockets: Weak<[OwnedFd; 2]>) -> Option<Arc<Tap>> {
+        let (link, messages) = config.link.as_ref().zip(self.link.get())?;
+        let legs = [(Side::Client, &account.rule.client), (Side::Server, &account.rule.server)];
+        let (side, leg) = legs.into_iter().find(|(_, leg)| leg.name == link.leg)?;
+        let headers = if account.ends[side as usize].ip().to_canonical().is_ipv6() { 60 } else { 40 };
+        let crossing = Crossing { leg: side, client: account.ends[0].ip(), headers, unsent: leg.unsent };
+        Some(Arc::new(Tap::new(sockets, crossing, messages.clone())))
+    }
+
     /// Hands a client over to the tunnel. Configurations with rules for a missing tunnel are refused.
     pub(crate) fn carry(&self, accepted: Accepted) {
         if let Some(tunnel) = self.tunnel.get() {
@@ -106,6 +132,16 @@ impl Shared {
     /// Takes the answered server of a client, if any.
     pub(crate) fn take_dialled(&self, ends: [SocketAddr; 2]) -> Option<Dialled> {
         self.dialled.lock().unwrap_or_else(PoisonError::into_inner).remove(&ends)
+    }
+
+    /// Leaves clients that wait to the next thread.
+    pub(crate) fn leave(&self, left: Vec<Left>) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = left;
+    }
+
+    /// Takes the clients that a thread has left.
+    pub(crate) fn take_left(&self) -> Vec<Left> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds a connection to the list.

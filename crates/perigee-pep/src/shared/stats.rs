@@ -132,8 +132,9 @@ impl Stats {
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
-            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
+            "state {state}\nprocess {}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
              tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\nunlogged {}\n",
+            std::process::id(),
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
             self.waiting.get(),
@@ -235,7 +236,7 @@ impl Stats {
 }
 
 /// Writes a metric: labels and value of each row.
-fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
+pub(crate) fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
     let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
     for (labels, value) in rows {
         let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");
@@ -262,8 +263,8 @@ mod tests {
         rule.legs[1].round_trips_us.add(1_200_000);
         assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
         assert_eq!(
-            stats.status(Time::from_secs(5), "running"),
-            "state running\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
+            stats.status(Time::from_secs(5), "running").replace(&std::process::id().to_string(), "77"),
+            "state running\nprocess 77\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
              tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\nunlogged 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\

@@ -50,7 +50,7 @@ impl Cell {
 
     /// Mbit/s after the first byte.
     fn rate(&self, took: &Took) -> f64 {
-        self.bytes() as f64 / 125_000.0 / (took.all - took.first).as_secs_f64()
+        self.bytes() as f64 / 125_000.0 / took.all.saturating_sub(took.first).as_secs_f64()
     }
 }
 
@@ -141,7 +141,11 @@ impl World {
             }
         }
         let [asked, first] = [self.asked, self.first].map(Option::unwrap);
-        Took { first: first - asked, all: self.now - asked, dropped: self.directions[1].dropped }
+        Took {
+            first: first.saturating_sub(asked),
+            all: self.now.saturating_sub(asked),
+            dropped: self.directions[1].dropped,
+        }
     }
 
     fn time(&self) -> Instant {

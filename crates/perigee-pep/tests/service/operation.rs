@@ -19,7 +19,7 @@ use crate::transfers::TRANSPARENT;
 use crate::world::{accept, bytes, patient, read_all, with_device, Host, World};
 
 /// One question and its answer over an open connection.
-fn echo(client: &mut TcpStream, server: &mut TcpStream) {
+pub(crate) fn echo(client: &mut TcpStream, server: &mut TcpStream) {
     let mut question = [0; 64];
     client.write_all(&bytes(64, 5)).unwrap();
     server.read_exact(&mut question).unwrap();
@@ -29,7 +29,7 @@ fn echo(client: &mut TcpStream, server: &mut TcpStream) {
 }
 
 /// A connection of the client to the server's port 80, with an echo.
-fn connected(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
+pub(crate) fn connected(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
     let mut client = world.client.connect("10.2.0.2:80");
     let (mut server, peer) = accept(listener);
     assert_eq!(peer.ip().to_string(), "10.1.0.2");
@@ -47,7 +47,7 @@ pub(crate) fn is_refused(host: &Host, address: &str) -> bool {
     }
 }
 
-fn interception(world: &World) -> (bool, usize) {
+pub(crate) fn interception(world: &World) -> (bool, usize) {
     let tables = world.router.execute("nft list tables");
     let rules = ["-4", "-6"].map(|version| world.router.execute(&format!("ip {version} rule list")));
     let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("0x706570")).count();

@@ -71,15 +71,21 @@ impl Path {
     }
 
     pub(crate) fn terminal_as(&self, name: &str) -> Service {
-        self.terminal_to(name, "10.2.0.2:4433")
+        self.terminal_to(name, "10.2.0.2:4433", "")
+    }
+
+    /// A terminal with the certificate of `name`, and further settings.
+    pub(crate) fn terminal_with(&self, name: &str, more: &str) -> Service {
+        self.terminal_to(name, "10.2.0.2:4433", more)
     }
 
     /// A terminal whose gateway is there.
-    fn terminal_to(&self, name: &str, gateway: &str) -> Service {
-        let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
+    fn terminal_to(&self, name: &str, gateway: &str, more: &str) -> Service {
+        let rules = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
              [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
              [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n";
-        self.start(&self.world.router, [name, "gateway"], &format!("gateway = \"{gateway}\""), more)
+        let more = format!("{more}{rules}");
+        self.start(&self.world.router, [name, "gateway"], &format!("gateway = \"{gateway}\""), &more)
     }
 
     pub(crate) fn terminal(&self) -> Service {
@@ -190,7 +196,7 @@ fn a_new_clients_first_byte_takes_one_round_trip_of_a_tunnel_that_is_up() {
     let round_trip = Duration::from_millis(600);
     let gateway = path.gateway();
     delay_at(&path.world.server, "10.2.0.2:4434", round_trip / 2);
-    let terminal = path.terminal_to("terminal", "10.2.0.2:4434");
+    let terminal = path.terminal_to("terminal", "10.2.0.2:4434", "");
     terminal.await_line(&["tunnel up"]);
     let listener = path.town.listen("10.3.0.2:80");
     let first_byte = || {

@@ -35,6 +35,8 @@ pub(crate) struct Service {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
+    /// Messages to the service manager.
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Host {
@@ -175,11 +177,19 @@ impl World {
                 lines.lock().unwrap().push(line.unwrap());
             }
         });
-        let service = Service { child, log, reader: Some(reader) };
+        let told = Arc::default();
+        let service = Service { child, log, reader: Some(reader), told: Arc::clone(&told) };
         let mut message = [0; 64];
         let received = retried(|| manager.recv(&mut message));
         let length = received.unwrap_or_else(|error| panic!("not ready: {error}: {:?}", service.log()));
         assert_eq!(&message[..length], b"READY=1");
+        told.lock().unwrap().push("READY=1".to_owned());
+        // Until no more of them come.
+        thread::spawn(move || {
+            while let Ok(length) = retried(|| manager.recv(&mut message)) {
+                told.lock().unwrap().push(String::from_utf8_lossy(&message[..length]).into_owned());
+            }
+        });
         service
     }
 
@@ -195,8 +205,22 @@ impl Service {
         self.log.lock().unwrap().clone()
     }
 
+    /// The messages to the service manager.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Its process: the last one that has taken over.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.processes().last().copied().unwrap_or(self.child.id())
+    }
+
+    /// Those that have taken over, in order.
+    fn processes(&self) -> Vec<u32> {
+        let log = self.log();
+        let replaced = log.iter().filter(|line| line.starts_with("replaced "));
+        let words = replaced.flat_map(|line| line.split(' '));
+        words.filter_map(|word| word.strip_prefix("process=")?.parse().ok()).collect()
     }
 
     /// Its resident memory, kB.
@@ -207,7 +231,7 @@ impl Service {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
     }
 
     /// Waits until the log has a line with all of these words.
@@ -262,6 +286,12 @@ impl Drop for Service {
         // It has ended already, or the test fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        for process in self.processes() {
+            let program = fs::read_link(format!("/proc/{process}/exe"));
+            if program.is_ok_and(|program| program == Path::new(env!("CARGO_BIN_EXE_perigee-pep"))) {
+                let _ = kill_process(Pid::from_raw(process as i32).unwrap(), Signal::KILL);
+            }
+        }
     }
 }
 

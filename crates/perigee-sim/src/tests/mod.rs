@@ -5,6 +5,7 @@ mod determinism;
 mod faults;
 mod flows;
 mod laws;
+mod link_queues;
 mod marks;
 mod media;
 mod offload;

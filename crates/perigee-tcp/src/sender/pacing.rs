@@ -12,6 +12,18 @@ impl Sender {
         self.sk.inet_conn.sk.sk_pacing_status != pacing::NONE
     }
 
+    /// Bounds the pacing rate, bytes/s, and paces the connection from now on (`SO_MAX_PACING_RATE`). A bound that rises shows with the next
+    /// ACK, at which the rate is set anew.
+    pub(crate) fn bound_pacing(&mut self, bytes_per_s: u64) {
+        let sk = &mut self.sk.inet_conn.sk;
+        if sk.sk_pacing_status == pacing::NONE {
+            sk.sk_pacing_status = pacing::NEEDED;
+            self.pacing.blocked = false;
+        }
+        sk.sk_max_pacing_rate = bytes_per_s;
+        sk.sk_pacing_rate = sk.sk_pacing_rate.min(bytes_per_s);
+    }
+
     /// Whether pacing allows a segment now; starts a burst of at most `room` segments if one is due.
     #[inline(always)]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {

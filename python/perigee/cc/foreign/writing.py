@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perigee.cc.compilers import messages_of
 from perigee.cc.fault import near
 from perigee.cc.foreign.edits import STATE, edits
 from perigee.cc.foreign.module import CALLBACKS, Foreign, reachable, read
@@ -25,7 +26,6 @@ from perigee.places import headers
 NAME_LENGTH = 15
 _PROGRAM = re.compile(r'\bSEC\(\s*"struct_ops[^"]*"\s*\)')
 _ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)\([ \t]*(\w+)[ \t]*,[ \t]*")
-_MESSAGE = re.compile(r"^[^\s:]*?:(\d+)(:\d+)?: (.*)$")
 _MISSING_FUNCTION = re.compile(r"implicit declaration of function ['\"](\w+)['\"]")
 _MISSING_FIELD = re.compile(r"['\"](?:const )?struct (\w+)['\"] has no member named ['\"](\w+)['\"]")
 _OWN_MEMORY = "it takes memory of its own: keep it in the struct that inet_csk_ca() returns, or in CC_STORAGE"
@@ -205,10 +205,9 @@ def _compiled(made: Imported, path: Path, state: str) -> Imported:
 
 def _original(messages: str, places: list[Place]) -> Iterator[str]:
     """Yield a compiler's errors at the lines of the file that was given."""
-    for line in messages.splitlines():
-        match = _MESSAGE.match(line)
-        if match and "error" in match[3] and int(match[1]) <= len(places):
-            yield f"{shown(places[int(match[1]) - 1])}: {match[3]}"
+    for one in messages_of("simulator", messages):
+        if "error" in one.severity and one.line <= len(places):
+            yield f"{shown(places[one.line - 1])}: {one.severity}: {one.text}"
 
 
 def _refusals(messages: str, places: list[Place]) -> Iterator[str]:

@@ -83,10 +83,8 @@ class OwnRuns:
                 return self._idle.pop()
         child = Child(self._limits)
         try:
-            libraries = self._plan.compiled()
-            asked = {"do": "plan", "arguments": self._arguments, "paths": [str(path) for path, _, _ in libraries]}
-            blobs = [blob for _, source, library in libraries for blob in (source, library)]
-            child.ask(asked, blobs, stall_s=LOADING_FACTOR * self._limits.stall_s, watch=progress)
+            stall_s = LOADING_FACTOR * self._limits.stall_s
+            child.plan(self._arguments, self._plan.compiled(), stall_s=stall_s, watch=progress)
         except BaseException:
             child.close()
             raise

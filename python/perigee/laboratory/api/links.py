@@ -85,9 +85,7 @@ def algorithm_of(name: str) -> dict[str, Any]:
     Raises:
         InputError: there is none of that name.
     """
-    found = next((one for one in catalog.algorithms() if one.name == name), None)
-    if found is None:
-        raise InputError(f"{name}: no congestion control of that name")
+    found = catalog.built_in(name)
     file = headers() / f"{name.replace('-', '_')}.c"
     source = read_bounded(file, MIB, "a congestion control").decode() if file.is_file() else ""
     return {**described(found, {}), "file": file.name, "source": source}

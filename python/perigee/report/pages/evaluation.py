@@ -58,7 +58,8 @@ DECIDED = (
 )
 OPEN = (
     "“By mean only”: the mean is beyond, and that is not decided. Rounds are added only where they could change the "
-    "verdict on the criterion, and only up to a number of runs: once one case decides it, the others stay open."
+    "verdict on the criterion, and only up to a number of runs: once one case decides it, others stay open. A quick "
+    "evaluation has all cases of most criteria; of the others it may find a fail, and leaves a pass open."
 )
 BEHIND = (
     "A splitting proxy stands in front of the bottleneck and sends with the candidate, as do its references with "
@@ -106,7 +107,7 @@ def report(
         undecided = of[Verdict.UNDECIDED]
         rows = [[_name(one), key_figure(one)] for one in undecided]
         head = ["Criterion", "Figure nearest to its threshold"]
-        near = table("near", "Criteria with an interval about a threshold", head, rows, words=(1,))
+        near = table("near", "Criteria without a decision", head, rows, words=(1,))
         blocks = [near, *(block for one in undecided for block in _details(one))]
         sections.append(Section("undecided", f"Undecided: {len(undecided)}", blocks))
     if of[Verdict.PASS]:

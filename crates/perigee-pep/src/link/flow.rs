@@ -1,0 +1,243 @@
+//! An active connection on the link: how much it moves, what it could use, and the limits of its socket.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use perigee_share::{Connection, Policy};
+use perigee_units::{Bytes, Rate, Time};
+
+use crate::host::sys::{limit_rate, limit_unsent, limit_window, tcp_info};
+use crate::shared::tap::{Tap, TapState};
+
+/// An active connection.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) tap: Arc<Tap>,
+    /// Index of its subscriber.
+    pub(super) subscriber: u32,
+    pub(super) state: TapState,
+    /// Rates of payload that it could use, of each direction.
+    demand: [u64; 2],
+    /// Bytes of a segment, and those that its headers add on the link.
+    segment: [u64; 2],
+    headers: u64,
+    round_trip: Time,
+    /// Since when nothing is under way.
+    quiet_since: Option<Time>,
+}
+
+/// Bytes and segments that a connection has moved since it was last looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    pub(super) bytes: [u64; 2],
+    pub(super) segments: [u64; 2],
+}
+
+/// Fields of `struct tcp_info` (`linux/tcp.h`).
+#[derive(Clone, Copy, Debug)]
+struct Info {
+    has_timestamps: bool,
+    segment: [u64; 2],
+    in_flight: u32,
+    round_trip_us: u64,
+    window: u64,
+    is_slow_start: bool,
+    unsent: u32,
+    moved: [u64; 2],
+    segments: [u32; 2],
+}
+
+impl Info {
+    fn of(socket: impl AsFd) -> io::Result<Self> {
+        let bytes = tcp_info(socket)?;
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        // The halves of a 64-bit number are in the order of the machine.
+        let long = |at: usize| if cfg!(target_endian = "big") { long(at).rotate_left(32) } else { long(at) };
+        let (own, peer) = (u64::from(word(80)) * u64::from(word(16)), u64::from(word(228)));
+        let least = u64::from(word(148));
+        Ok(Self {
+            has_timestamps: bytes[5] & TIMESTAMPS != 0,
+            segment: [u64::from(word(16)), u64::from(word(20))],
+            in_flight: word(24),
+            round_trip_us: if least == u64::from(u32::MAX) { u64::from(word(68)) } else { least }.max(1),
+            // Zero before Linux 5.12, which does not say the peer's.
+            window: if peer == 0 { own } else { own.min(peer) },
+            is_slow_start: word(80) < word(76),
+            unsent: word(144),
+            moved: [long(200), long(128)],
+            segments: [word(156), word(152)],
+        })
+    }
+}
+
+impl Flow {
+    pub(super) fn new(tap: Arc<Tap>, subscriber: u32, state: Option<TapState>, now: Time) -> Self {
+        let state = state.unwrap_or(TapState { seen: now - FIRST, ..TapState::default() });
+        Self {
+            tap,
+            subscriber,
+            state,
+            demand: [0; 2],
+            segment: [1; 2],
+            headers: 0,
+            round_trip: Time::ZERO,
+            quiet_since: None,
+        }
+    }
+
+    /// Looks at the socket; the error if it has none any more.
+    pub(super) fn look(&mut self, policy: &Policy, overhead: u64, now: Time) -> io::Result<Moved> {
+        let sockets = self.tap.sockets.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+        let info = Info::of(&sockets[self.tap.crossing.leg as usize])?;
+        let elapsed = (now - self.state.seen).max(Time::from_micros(1));
+        let mut moved = Moved::default();
+        for way in 0..2 {
+            moved.bytes[way] = info.moved[way].saturating_sub(self.state.moved[way]);
+            moved.segments[way] = u64::from(info.segments[way].wrapping_sub(self.state.segments[way]));
+            self.state.spent[way] = policy.spent(self.state.spent[way], Bytes::new(moved.bytes[way]), elapsed);
+            let rate = moved.bytes[way].saturating_mul(8_000_000_000) / elapsed.as_nanos();
+            self.state.recent[way] = rate.max(self.state.recent[way] - self.state.recent[way].div_ceil(FADES));
+        }
+        (self.state.moved, self.state.segments, self.state.seen) = (info.moved, info.segments, now);
+        self.segment = info.segment.map(|bytes| bytes.max(1));
+        self.headers = self.tap.crossing.headers + if info.has_timestamps { TIMESTAMP_BYTES } else { 0 } + overhead;
+        self.round_trip = Time::from_micros(info.round_trip_us);
+        self.demand = [sending(&info, self.state.recent[0]), receiving(self.state.recent[1])];
+        let is_quiet = info.unsent == 0 && info.in_flight == 0 && moved.bytes == [0; 2];
+        self.quiet_since = if is_quiet { self.quiet_since.or(Some(now)) } else { None };
+        Ok(moved)
+    }
+
+    /// Whether it needs no look until its next byte.
+    pub(super) fn is_quiet(&self, now: Time) -> bool {
+        self.quiet_since.is_some_and(|since| now >= since + QUIET)
+    }
+
+    /// Bytes that the headers of a segment add on the link.
+    pub(super) fn headers(&self) -> u64 {
+        self.headers
+    }
+
+    pub(super) fn connection(&self, way: usize) -> Connection {
+        let demand = self.on_link(self.demand[way], way);
+        Connection { subscriber: self.subscriber, spent: self.state.spent[way], demand: Rate::from_bps(demand) }
+    }
+
+    /// A rate of payload with the headers of its segments.
+    fn on_link(&self, payload: u64, way: usize) -> u64 {
+        let (segment, headers) = (u128::from(self.segment[way]), u128::from(self.headers));
+        u64::try_from(u128::from(payload) * (segment + headers) / segment).unwrap_or(u64::MAX)
+    }
+
+    fn payload(&self, on_link: Rate, way: usize) -> u64 {
+        let (segment, headers) = (u128::from(self.segment[way]), u128::from(self.headers));
+        (u128::from(on_link.as_bps()) * segment / (segment + headers)) as u64
+    }
+
+    /// Limits what it sends to its share. One that has had all that it could use stays without limit, so that its window goes out at
+    /// once; one that has a limit, and needs none, gets the link's: the kernel raises a rate only with the next acknowledgement.
+    pub(super) fn send_at(&mut self, share: Rate, link: Rate) -> io::Result<()> {
+        let is_enough = share.as_bps() >= self.on_link(self.demand[0], 0);
+        if is_enough && self.state.limits[0].is_none() {
+            return Ok(());
+        }
+        let rate = self.payload(if is_enough { link } else { share }, 0) / 8;
+        let rate = rate.max(if self.round_trip < SHORT_PATH { SLOWEST_OF_SHORT } else { SLOWEST });
+        let before = self.state.limits[0];
+        if before.is_some_and(|before| before.abs_diff(rate) <= before / STEP) {
+            return Ok(());
+        }
+        self.state.limits[0] = Some(rate);
+        let own = self.tap.crossing.unsent.unwrap_or(u64::MAX);
+        let unsent = (before.is_none()).then(|| link.bytes_in(UNSENT).as_u64().max(LEAST_UNSENT).min(own));
+        self.with_socket(|socket| {
+            limit_rate(socket, rate)?;
+            unsent.map_or(Ok(()), |bytes| limit_unsent(socket, bytes.min(1 << 30) as u32))
+        })
+    }
+
+    /// Limits what it is sent by the window that it offers, which a round trip later is the sender's rate.
+    pub(super) fn receive_at(&mut self, share: Rate) -> io::Result<()> {
+        let is_enough = share.as_bps() >= self.on_link(self.demand[1], 1);
+        let window = if is_enough {
+            NO_WINDOW
+        } else {
+            let rate = Rate::from_bps(self.payload(share, 1));
+            rate.bytes_in(self.round_trip + STANDING).as_u64().max(2 * self.segment[1]).min(NO_WINDOW)
+        };
+        let before = self.state.limits[1].unwrap_or(NO_WINDOW);
+        if before.abs_diff(window) <= before / STEP {
+            return Ok(());
+        }
+        self.state.limits[1] = Some(window);
+        self.with_socket(|socket| limit_window(socket, window as u32))
+    }
+
+    /// Takes the limits away.
+    pub(super) fn release(&mut self) -> io::Result<()> {
+        let [rate, window] = std::mem::take(&mut self.state.limits);
+        // Zero is the host's.
+        let own = self.tap.crossing.unsent.unwrap_or(0);
+        self.with_socket(|socket| {
+            if rate.is_some() {
+                limit_rate(socket, u64::MAX)?;
+                limit_unsent(socket, own as u32)?;
+            }
+            if window.is_some() {
+                limit_window(socket, NO_WINDOW as u32)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn with_socket(&self, set: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        match self.tap.sockets.upgrade() {
+            Some(sockets) => set(sockets[self.tap.crossing.leg as usize].as_fd()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rate of payload that a sender could use: with bytes that wait, a window in each round trip, which grows; otherwise what it has sent of
+/// late, and a little more.
+fn sending(info: &Info, recent: u64) -> u64 {
+    let window = info.window.saturating_mul(8_000_000) / info.round_trip_us;
+    let possible = if info.is_slow_start { window.saturating_mul(2) } else { window.saturating_mul(5) / 4 };
+    if info.unsent > 0 {
+        possible
+    } else {
+        possible.min(recent.saturating_mul(5) / 4)
+    }
+}
+
+/// Rate of payload that may arrive: how much waits at the other end is not known, but it doubles in a round trip at most.
+fn receiving(recent: u64) -> u64 {
+    recent.saturating_mul(2)
+}
+
+/// `TCPI_OPT_TIMESTAMPS`, and their bytes in each segment (RFC 7323, appendix A).
+const TIMESTAMPS: u8 = 1;
+const TIMESTAMP_BYTES: u64 = 12;
+/// Time that the first bytes of a connection are taken to have come in.
+const FIRST: Time = Time::from_millis(20);
+/// How fast what was sent of late fades: by an eighth with each look.
+const FADES: u64 = 8;
+/// Time without a byte after which a connection is not looked at.
+const QUIET: Time = Time::from_millis(200);
+/// Part of a limit below which it is not changed.
+const STEP: u64 = 64;
+/// Least rate of a connection, bytes per second: acknowledgements still come often enough to raise it.
+const SLOWEST: u64 = 8_000;
+/// The least of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`,
+/// ip-sysctl): they would stop it for seconds.
+const SLOWEST_OF_SHORT: u64 = 128_000;
+const SHORT_PATH: Time = Time::from_millis(4);
+/// Unsent bytes in a socket with a limit: what the link sends in this time, but enough to fill a segment of the kernel's.
+const UNSENT: Time = Time::from_millis(50);
+const LEAST_UNSENT: u64 = 64 << 10;
+/// Beyond a round trip's, bytes that wait at the other end for their turn: without them, the link would be idle whenever it pauses.
+const STANDING: Time = Time::from_millis(50);
+/// A window that limits nothing.
+const NO_WINDOW: u64 = 1 << 30;

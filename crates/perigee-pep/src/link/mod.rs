@@ -1,0 +1,191 @@
+//! The queue of the satellite link: a thread that divides the link's rate between subscribers and their connections.
+//!
+//! It looks at the connections that are active, and limits their sockets: what they send by the rate of the kernel's pacing, what they are
+//! sent by the window that they offer. Workers go on as without it: what a socket does not take is not read from the other leg. So bytes
+//! pass without a lock, and without a copy.
+
+mod flow;
+mod modem;
+mod rates;
+mod report;
+mod shaper;
+mod subscribers;
+mod told;
+
+use std::io;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use perigee_units::Time;
+
+use self::rates::Source;
+pub(crate) use self::report::Report;
+use self::shaper::Shaper;
+use crate::config::{Config, RateSource, SatelliteLink};
+use crate::host::clock::monotonic;
+use crate::shared::log::{quoted, Caused};
+use crate::shared::tap::{ForLink, Tap};
+use crate::shared::Shared;
+
+/// The thread that divides the link; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Division {
+    to_link: Sender<ForLink>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The state of the thread.
+struct Dividing {
+    shared: Arc<Shared>,
+    report: Arc<Report>,
+    work: Option<Work>,
+}
+
+/// The link that is divided.
+struct Work {
+    link: Arc<SatelliteLink>,
+    source: Source,
+    shaper: Shaper,
+    /// Whether its rates were known, and whether the log has that.
+    was_known: Option<bool>,
+}
+
+impl Division {
+    /// Starts the thread, if there is a link; connections that are accepted afterwards are its own.
+    pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, report: &Arc<Report>) -> io::Result<Option<Self>> {
+        let Some(link) = &config.link else { return Ok(None) };
+        let (to_link, messages) = channel();
+        let work = Work::open(config, link)?;
+        let dividing = Dividing { shared: shared.clone(), report: report.clone(), work: Some(work) };
+        let thread = Builder::new().name("pep-link".to_owned()).spawn(move || dividing.run(&messages))?;
+        shared.connect_link(to_link.clone());
+        Ok(Some(Self { to_link, thread: Some(thread) }))
+    }
+
+    /// Whether its thread has ended by itself.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Changes to another configuration.
+    pub(crate) fn configure(&self, config: Arc<Config>) {
+        // It fails if the thread has ended.
+        let _ = self.to_link.send(ForLink::Configure(config));
+    }
+}
+
+impl Drop for Division {
+    fn drop(&mut self) {
+        let _ = self.to_link.send(ForLink::Stop);
+        // A panic was printed where it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Reads the file of slots, if there is one.
+pub(crate) fn check(config: &Config) -> io::Result<()> {
+    match &config.link {
+        Some(link) if matches!(link.source, RateSource::Slots(_)) => Source::open(link).map(drop),
+        _ => Ok(()),
+    }
+}
+
+impl Dividing {
+    fn run(mut self, messages: &Receiver<ForLink>) {
+        let mut due = monotonic();
+        loop {
+            let is_idle = self.work.as_ref().is_none_or(|work| work.shaper.is_idle());
+            let pause = if is_idle { IDLE } else { due - monotonic() };
+            match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
+                Ok(ForLink::Active(tap)) => match &mut self.work {
+                    Some(work) => work.shaper.add(tap, monotonic()),
+                    None => tap.rest(),
+                },
+                Ok(ForLink::Configure(config)) => self.configure(&config),
+                Ok(ForLink::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = monotonic();
+            if now >= due {
+                self.divide(now);
+                due = now + TICK;
+            }
+        }
+        if let Some(work) = &mut self.work {
+            work.shaper.release();
+        }
+    }
+
+    fn divide(&mut self, now: Time) {
+        let Some(work) = &mut self.work else { return };
+        let seen = work.source.rates(work.link.oldest, now);
+        if work.was_known.replace(seen.is_ok()) != Some(seen.is_ok()) {
+            let line = match &seen {
+                Ok((rates, _)) => {
+                    let words =
+                        [rates.send, rates.receive].map(|rate| rate.map_or("-".to_owned(), |rate| rate.to_string()));
+                    format!("link shared send={} receive={}", quoted(&words[0]), quoted(&words[1]))
+                }
+                Err(why) => format!("link not shared reason={}", quoted(why)),
+            };
+            self.shared.log.limited(Caused::ByStrangers, line);
+            if seen.is_err() {
+                work.shaper.release();
+            }
+        }
+        match &seen {
+            Ok((rates, _)) => work.shaper.divide(*rates, now),
+            Err(_) => work.shaper.look(now),
+        }
+        work.shaper.read(&self.report, seen, now);
+    }
+
+    fn configure(&mut self, config: &Arc<Config>) {
+        let old = self.work.take();
+        // The file of slots may have changed without them.
+        let is_same =
+            |work: &Work| Some(&work.link) == config.link.as_ref() && !matches!(work.source, Source::Slots(_));
+        if old.as_ref().is_some_and(is_same) {
+            self.work = old;
+            return;
+        }
+        let taps = old.map_or_else(Vec::new, |work| work.shaper.into_taps());
+        self.report.clear();
+        let Some(link) = &config.link else {
+            rest(&taps);
+            return;
+        };
+        match Work::open(config, link) {
+            Ok(mut work) => {
+                for tap in taps {
+                    work.shaper.add(tap, monotonic());
+                }
+                self.work = Some(work);
+            }
+            Err(error) => {
+                rest(&taps);
+                self.shared.log.line(format!("link not shared reason={}", quoted(error.to_string())));
+            }
+        }
+    }
+}
+
+impl Work {
+    fn open(config: &Arc<Config>, link: &Arc<SatelliteLink>) -> io::Result<Self> {
+        let shaper = Shaper::new(config.clone(), link.clone(), monotonic());
+        Ok(Self { link: link.clone(), source: Source::open(link)?, shaper, was_known: None })
+    }
+}
+
+/// Lets connections become active with their next byte.
+fn rest(taps: &[Arc<Tap>]) {
+    for tap in taps {
+        tap.rest();
+    }
+}
+
+/// Time between divisions while connections are active, and between looks at the modem while none is.
+const TICK: Time = Time::from_millis(20);
+const IDLE: Time = Time::from_millis(200);

@@ -1,0 +1,152 @@
+//! The state of the link in `status` and in metrics.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use perigee_units::{Rate, Time};
+
+use super::subscribers::{Line, Subscribers};
+use crate::config::Rates;
+use crate::shared::log::quoted;
+use crate::shared::stats::family;
+
+/// The last report of the link's thread.
+#[derive(Debug, Default)]
+pub(crate) struct Report(Mutex<Option<State>>);
+
+/// The rates and their age; or why nothing is held back.
+pub(super) type Seen = Result<(Rates, Time), String>;
+
+#[derive(Debug)]
+struct State {
+    seen: Seen,
+    used: [Used; 2],
+    /// Why the interface says no counters.
+    missing: Option<String>,
+    /// Connections that move bytes, and subscribers with something to remember.
+    active: usize,
+    subscribers: usize,
+    /// Those who have moved most since the last report.
+    first: Vec<Line>,
+    /// Name and payload so far of each table of subscribers, and of all others.
+    classes: Vec<(String, [u64; 2])>,
+}
+
+/// Rates of a direction, bit/s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) all: u64,
+    /// The part of it that is not the data of the service's own.
+    pub(super) others: u64,
+}
+
+impl Report {
+    pub(super) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn put(
+        &self,
+        seen: Seen,
+        used: [Used; 2],
+        missing: Option<String>,
+        all: &mut Subscribers,
+        active: usize,
+        elapsed: Time,
+    ) {
+        let subscribers = all.members.len();
+        let first = all.first(MOST, elapsed);
+        let classes = all.classes();
+        let state = State { seen, used, missing, active, subscribers, first, classes };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    }
+
+    /// Its lines in `status`; none without a link.
+    pub(crate) fn status(&self) -> String {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.as_ref().map_or_else(String::new, State::status)
+    }
+
+    /// In the text format of Prometheus.
+    pub(crate) fn prometheus(&self) -> String {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.as_ref().map_or_else(String::new, State::prometheus)
+    }
+}
+
+impl State {
+    fn rates(&self) -> [Option<Rate>; 2] {
+        self.seen.as_ref().map_or([None; 2], |(rates, _)| [rates.send, rates.receive])
+    }
+
+    fn status(&self) -> String {
+        let mut out = match &self.seen {
+            Ok((_, age)) => format!("link shared yes age_s {:.1}", age.as_secs_f64()),
+            Err(why) => format!("link shared no reason {}", quoted(why)),
+        };
+        let _ = writeln!(out, " active {} subscribers {}", self.active, self.subscribers);
+        if let Some(why) = &self.missing {
+            let _ = writeln!(out, "link counters no reason {}", quoted(why));
+        }
+        for ((way, rate), used) in WAYS.into_iter().zip(self.rates()).zip(self.used) {
+            let rate = rate.map_or_else(|| "-".to_owned(), |rate| rate.as_bps().to_string());
+            let _ = writeln!(out, "link {way} rate_bps {rate} used_bps {} others_bps {}", used.all, used.others);
+        }
+        for Line { name, rates: [send, receive], moved: [sent, received] } in &self.first {
+            let _ = writeln!(
+                out,
+                "subscriber {name} send_bps {send} receive_bps {receive} sent_bytes {sent} received_bytes {received}"
+            );
+        }
+        out
+    }
+
+    fn prometheus(&self) -> String {
+        let mut out = String::new();
+        let none = String::new;
+        let of = |way: &str| format!("{{direction=\"{way}\"}}");
+        let is_shared = u8::from(self.seen.is_ok());
+        family(
+            &mut out,
+            "link_shared",
+            "gauge",
+            "Whether the rate of the link is known and shared out.",
+            &[(none(), is_shared)],
+        );
+        if let Ok((_, age)) = &self.seen {
+            family(
+                &mut out,
+                "link_age_seconds",
+                "gauge",
+                "Age of the rate of the link.",
+                &[(none(), age.as_secs_f64())],
+            );
+        }
+        let rates = WAYS.into_iter().zip(self.rates()).filter_map(|(way, rate)| Some((of(way), rate?.as_bps())));
+        family(&mut out, "link_rate_bits_per_second", "gauge", "Rate of the link.", &rates.collect::<Vec<_>>());
+        let used = WAYS.into_iter().zip(self.used).map(|(way, used)| (of(way), used.all));
+        family(&mut out, "link_used_bits_per_second", "gauge", "Used of it, with headers.", &used.collect::<Vec<_>>());
+        let others = WAYS.into_iter().zip(self.used).map(|(way, used)| (of(way), used.others));
+        let help = "Used by acknowledgements and by what bypasses the service.";
+        family(&mut out, "link_others_bits_per_second", "gauge", help, &others.collect::<Vec<_>>());
+        family(
+            &mut out,
+            "link_subscribers",
+            "gauge",
+            "Subscribers with something to remember.",
+            &[(none(), self.subscribers)],
+        );
+        let row = |name: &str, way: &str| format!("{{subscribers=\"{name}\",direction=\"{way}\"}}");
+        let bytes = self
+            .classes
+            .iter()
+            .flat_map(|(name, moved)| WAYS.into_iter().zip(*moved).map(move |(way, bytes)| (row(name, way), bytes)));
+        let help = "Payload on the link, by the tables of subscribers.";
+        family(&mut out, "link_bytes_total", "counter", help, &bytes.collect::<Vec<_>>());
+        out
+    }
+}
+
+const WAYS: [&str; 2] = ["send", "receive"];
+/// Subscribers in `status`.
+const MOST: usize = 20;

@@ -1,0 +1,254 @@
+//! Divides the link: looks at the active connections, asks for their shares, and limits their sockets.
+
+use std::sync::Arc;
+
+use perigee_share::{Allocator, Connection};
+use perigee_units::{Rate, Time};
+
+use super::flow::{Flow, Moved};
+use super::report::{Report, Seen, Used};
+use super::subscribers::Subscribers;
+use crate::config::{Config, Rates, SatelliteLink};
+use crate::host::counters::{Counters, Passed};
+use crate::shared::tap::Tap;
+
+/// The division of a link.
+#[derive(Debug)]
+pub(super) struct Shaper {
+    link: Arc<SatelliteLink>,
+    flows: Vec<Flow>,
+    subscribers: Subscribers,
+    /// The two directions: sent, and received.
+    ways: [Way; 2],
+    counters: Option<Counters>,
+    /// The last reading of the interface.
+    passed: Option<Passed>,
+    looked: Time,
+    read: Time,
+    swept: Time,
+}
+
+/// A direction of the link.
+#[derive(Debug)]
+struct Way {
+    allocator: Allocator,
+    connections: Vec<Connection>,
+    /// Payload and segments of data of the service's own since the last reading, and their headers.
+    own: u64,
+    segments: u64,
+    headers: u64,
+    /// Rates of late: of all, and of what is not the data of the service's own.
+    used: u64,
+    others: u64,
+}
+
+impl Shaper {
+    pub(super) fn new(config: Arc<Config>, link: Arc<SatelliteLink>, now: Time) -> Self {
+        let way = || Way {
+            allocator: Allocator::new(link.policy),
+            connections: Vec::new(),
+            own: 0,
+            segments: 0,
+            headers: 0,
+            used: 0,
+            others: 0,
+        };
+        Self {
+            ways: [way(), way()],
+            counters: Counters::open().ok(),
+            passed: None,
+            flows: Vec::new(),
+            subscribers: Subscribers::new(config, link.clone()),
+            link,
+            looked: now,
+            read: now,
+            swept: now,
+        }
+    }
+
+    /// Whether no connection is active.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Adds a connection whose bytes pass.
+    pub(super) fn add(&mut self, tap: Arc<Tap>, now: Time) {
+        let state = tap.state.lock().map_or(None, |mut state| state.take());
+        let subscriber = self.subscribers.of(tap.crossing.client);
+        self.flows.push(Flow::new(tap, subscriber, state, now));
+    }
+
+    /// The connections, for another configuration.
+    pub(super) fn into_taps(mut self) -> Vec<Arc<Tap>> {
+        self.release();
+        self.flows
+            .drain(..)
+            .map(|flow| {
+                if let Ok(mut state) = flow.tap.state.lock() {
+                    *state = Some(flow.state);
+                }
+                flow.tap
+            })
+            .collect()
+    }
+
+    /// Takes all limits away.
+    pub(super) fn release(&mut self) {
+        for flow in &mut self.flows {
+            // It fails for a socket that has ended.
+            let _ = flow.release();
+        }
+    }
+
+    /// Divides the link until the next time.
+    pub(super) fn divide(&mut self, rates: Rates, now: Time) {
+        self.look(now);
+        let interval = (now - self.looked).max(Time::from_millis(1));
+        self.looked = now;
+        for (at, rate) in [rates.send, rates.receive].into_iter().enumerate() {
+            let Some(rate) = rate else { continue };
+            let way = &mut self.ways[at];
+            way.connections.clear();
+            way.connections.extend(self.flows.iter().map(|flow| flow.connection(at)));
+            let usable = scaled(rate, self.link.share);
+            let left = way.others.min(scaled(rate, self.link.bypass).as_bps());
+            let usable = Rate::from_bps(usable.as_bps().saturating_sub(left));
+            let shares = way.allocator.allocate(usable, interval, &mut self.subscribers.parts[at], &way.connections);
+            for (flow, share) in self.flows.iter_mut().zip(shares) {
+                // It fails for a socket that has ended.
+                let _ = if at == 0 { flow.send_at(*share, usable) } else { flow.receive_at(*share) };
+            }
+        }
+    }
+
+    /// Looks at all active connections; those that have become quiet, or have ended, leave.
+    pub(super) fn look(&mut self, now: Time) {
+        let (policy, overhead) = (&self.link.policy, self.link.overhead);
+        let (ways, subscribers) = (&mut self.ways, &mut self.subscribers);
+        self.flows.retain_mut(|flow| {
+            let Ok(Moved { bytes, segments }) = flow.look(policy, overhead, now) else { return false };
+            subscribers.count(flow.subscriber, bytes);
+            for (at, way) in ways.iter_mut().enumerate() {
+                way.own += bytes[at];
+                way.segments += segments[at];
+                way.headers = flow.headers();
+            }
+            let stays = !flow.is_quiet(now);
+            if !stays && let Ok(mut state) = flow.tap.state.lock() {
+                *state = Some(flow.state);
+                flow.tap.rest();
+            }
+            stays
+        });
+    }
+
+    /// Reads what has passed the interface, if it is time, and reports.
+    pub(super) fn read(&mut self, report: &Report, seen: Seen, now: Time) {
+        let elapsed = now - self.read;
+        if elapsed < READ {
+            return;
+        }
+        self.read = now;
+        let passed = self.counters.as_ref().map(|counters| counters.of(&self.link.interface));
+        let (passed, missing) = match passed {
+            Some(Ok(passed)) => (Some(passed), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, Some("netlink is refused".to_owned())),
+        };
+        for (at, way) in self.ways.iter_mut().enumerate() {
+            let between = passed.zip(self.passed).map(|(now, before)| {
+                let since = |now: [u64; 2], before: [u64; 2]| now[at].saturating_sub(before[at]);
+                (since(now.bytes, before.bytes), since(now.packets, before.packets))
+            });
+            way.account(between, self.link.overhead, elapsed);
+        }
+        self.passed = passed;
+        let used = self.ways.each_ref().map(|way| Used { all: way.used, others: way.others });
+        report.put(seen, used, missing, &mut self.subscribers, self.flows.len(), elapsed);
+        if now >= self.swept + SWEEP {
+            self.swept = now;
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        let mut is_used = vec![false; self.subscribers.members.len()];
+        self.flows.iter().for_each(|flow| is_used[flow.subscriber as usize] = true);
+        let places = self.subscribers.forget(&is_used);
+        self.flows.iter_mut().for_each(|flow| flow.subscriber = places[flow.subscriber as usize]);
+        // Savings grow with each division, also of those without a connection; with none it is not asked.
+        let full = self.link.policy.savings;
+        if self.flows.is_empty() {
+            self.subscribers.parts.iter_mut().flatten().for_each(|part| part.saved = full);
+        }
+    }
+}
+
+impl Way {
+    /// Takes the service's own data from what has passed: acknowledgements and all that bypasses it are left, with what the link adds
+    /// to each packet. A device that is given several segments at once counts their headers once.
+    fn account(&mut self, passed: Option<(u64, u64)>, overhead: u64, elapsed: Time) {
+        let (own, segments) = (std::mem::take(&mut self.own), std::mem::take(&mut self.segments));
+        let data = own + segments * self.headers;
+        let others = passed.map_or(0, |(bytes, packets)| {
+            let counted = segments.min(packets);
+            let own = own + counted * self.headers.saturating_sub(overhead);
+            bytes.saturating_sub(own) + (packets - counted) * overhead
+        });
+        let rate = |bytes: u64| bytes.saturating_mul(8_000_000_000) / elapsed.as_nanos().max(1);
+        // Half of the last, against what the two readings do not see at one instant.
+        self.others = u64::midpoint(self.others, rate(others));
+        self.used = u64::midpoint(self.used, rate(data + others));
+    }
+}
+
+fn scaled(rate: Rate, share: f64) -> Rate {
+    Rate::from_bps((rate.as_bps() as f64 * share) as u64)
+}
+
+/// Time between readings of the interface, and between sweeps of subscribers.
+const READ: Time = Time::from_millis(200);
+const SWEEP: Time = Time::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way() -> Way {
+        Way {
+            allocator: Allocator::new(perigee_share::Policy::default()),
+            connections: Vec::new(),
+            own: 0,
+            segments: 0,
+            headers: 60,
+            used: 0,
+            others: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_service_s_own_is_left_with_what_the_link_adds() {
+        let second = Time::from_secs(1);
+        let mut way = way();
+        // 100 segments of 1448 bytes, and 50 packets of 1000 of others; 8 bytes are the link's.
+        (way.own, way.segments) = (144_800, 100);
+        way.account(Some((144_800 + 100 * 52 + 50_000, 150)), 8, second);
+        assert_eq!(way.others, (50_000 + 50 * 8) * 8 / 2);
+        assert_eq!(way.used, (144_800 + 100 * 60 + 50_000 + 50 * 8) * 8 / 2);
+        // As two of 64 kB, counted with one header each.
+        (way.own, way.segments, way.others) = (144_800, 100, 0);
+        way.account(Some((144_800 + 3 * 52, 3)), 8, second);
+        assert_eq!(way.others, 0);
+        // An interface that is gone says nothing.
+        way.account(None, 8, second);
+        assert_eq!(way.others, 0);
+    }
+
+    #[test]
+    fn bytes_of_a_new_counter_are_not_negative() {
+        let mut way = way();
+        way.own = 10_000;
+        way.account(Some((0, 0)), 0, Time::from_millis(200));
+        assert_eq!((way.others, way.used), (0, 10_000 * 8 * 5 / 2));
+    }
+}

@@ -1,0 +1,80 @@
+//! A connection that crosses the shared link, as the thread that divides the link sees it.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, Weak};
+
+use perigee_units::{Bytes, Time};
+
+use crate::config::Config;
+use crate::relay::Side;
+
+/// A connection whose bytes cross the link. Its worker says when it becomes active, once, and nothing else: bytes pass without a lock.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    pub(crate) sockets: Weak<[OwnedFd; 2]>,
+    pub(crate) crossing: Crossing,
+    is_active: AtomicBool,
+    to_link: Sender<ForLink>,
+    /// The state of a connection that is not active.
+    pub(crate) state: Mutex<Option<TapState>>,
+}
+
+/// How a connection crosses the link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crossing {
+    /// The leg on the link.
+    pub(crate) leg: Side,
+    pub(crate) client: IpAddr,
+    /// Bytes of the headers of IP and TCP without options.
+    pub(crate) headers: u64,
+    /// Limit of unsent bytes that its leg has of its own.
+    pub(crate) unsent: Option<u64>,
+}
+
+/// The link's thread's knowledge of a connection; pairs are of what is sent onto the link, and received from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TapState {
+    /// When it was last seen.
+    pub(crate) seen: Time,
+    /// Payload and segments so far.
+    pub(crate) moved: [u64; 2],
+    pub(crate) segments: [u32; 2],
+    pub(crate) spent: [Bytes; 2],
+    /// Rate of payload of late, bit/s.
+    pub(crate) recent: [u64; 2],
+    /// Limits that its socket has: rate, bytes per second, and window, bytes.
+    pub(crate) limits: [Option<u64>; 2],
+}
+
+/// Messages for the link's thread.
+#[derive(Debug)]
+pub(crate) enum ForLink {
+    /// Bytes pass again.
+    Active(Arc<Tap>),
+    /// Another configuration.
+    Configure(Arc<Config>),
+    /// The service ends.
+    Stop,
+}
+
+impl Tap {
+    pub(crate) fn new(sockets: Weak<[OwnedFd; 2]>, crossing: Crossing, to_link: Sender<ForLink>) -> Self {
+        Self { sockets, crossing, is_active: AtomicBool::new(false), to_link, state: Mutex::new(None) }
+    }
+
+    /// Says that bytes have passed.
+    pub(crate) fn touch(self: &Arc<Self>) {
+        if !self.is_active.load(Ordering::Relaxed) && !self.is_active.swap(true, Ordering::AcqRel) {
+            // It fails if the service is ending.
+            let _ = self.to_link.send(ForLink::Active(self.clone()));
+        }
+    }
+
+    /// Lets the next byte make it active again.
+    pub(crate) fn rest(&self) {
+        self.is_active.store(false, Ordering::Release);
+    }
+}

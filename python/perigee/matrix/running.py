@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Measures cells one after the other, each in namespaces of its own, and keeps each in a file."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from perigee.errors import InputError, RootNeededError, RunError
+from perigee.files import storage_errors, write_atomically
+from perigee.matrix.cells import Cell
+from perigee.matrix.studies import study
+from perigee.stacks.table import client_command, installed, server_command
+from perigee.version import __version__
+
+FORMAT = 1
+"""Version of a cell's JSON."""
+COMMAND = "perigee quic matrix"
+CELLS = "cells"
+FILE = "download.bin"
+ADDRESS, PORT = "100.64.0.1", 4433
+"""The server's: the near end of a link in a network of its own."""
+ANY = "0.0.0.0"  # noqa: S104 - in a network of its own
+"""Where it listens, since that end comes with the link."""
+WINDOW = 6_000_000
+"""Flow-control window of a tuned client, bytes: twice what path and queue of the link `geo` hold."""
+BEYOND_S = 120.0
+"""Time beyond that of a download after which a cell is given up."""
+USUAL_S = 15.0
+"""Time that a download takes with all around it, where none is known yet."""
+PROGRAMS = ("tcpdump", "openssl", "ip", "unshare", "setpriv", "mount")
+
+Record = dict[str, Any]
+"""The result of a cell, as it is kept."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of measurements, and where they are kept.
+
+    Attributes:
+        folder: of the results.
+        stacks: the folder in which stacks are installed.
+        rounds: downloads of each cell, which differ by the seed of the link.
+    """
+
+    folder: Path
+    stacks: Path
+    rounds: int = 1
+
+    def path(self, cell: Cell) -> Path:
+        """Return where a cell is kept."""
+        return self.folder / CELLS / cell.file
+
+
+def check() -> None:
+    """Check that this machine and process can measure.
+
+    Raises:
+        InputError: something is missing.
+    """
+    if os.geteuid() != 0:
+        raise RootNeededError(f"{COMMAND} makes network namespaces, which needs root")
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        raise InputError(f"{', '.join(missing)}: not on this host; apt install tcpdump openssl iproute2 util-linux")
+    if not Path("/dev/net/tun").exists():
+        raise InputError("/dev/net/tun is missing; load it with: modprobe tun")
+
+
+def absent(cells: Sequence[Cell], folder: Path) -> list[str]:
+    """Return the names of the stacks of cells that are not installed."""
+    there = installed(folder)
+    asked = (party for cell in cells for party in (cell.server, cell.client))
+    return list(dict.fromkeys(one.name for one in asked if one.stack and one.name not in there))
+
+
+def remaining(cells: Sequence[Cell], order: Order) -> list[Cell]:
+    """Return the cells that have no result yet of these programs, links and rounds."""
+    return [cell for cell in cells if kept(cell, order) is None]
+
+
+def kept(cell: Cell, order: Order) -> Record | None:
+    """Return the result of a cell; None: it has none, or one of other programs, another link or fewer rounds."""
+    try:
+        found = json.loads(order.path(cell).read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_same = isinstance(found, dict) and found.get("format") == FORMAT and found.get("inputs") == inputs(cell)
+    return found if is_same and (found["fault"] or len(found["rounds"]) >= order.rounds) else None
+
+
+def records(folder: Path) -> list[Record]:
+    """Return all results in a folder, by name.
+
+    Raises:
+        InputError: there are none, or one is damaged.
+    """
+    paths = sorted((folder / CELLS).glob("*.json"))
+    if not paths:
+        command = f"{COMMAND} --out {shlex.quote(str(folder))}"
+        raise InputError(f"{folder}: no cells of a matrix; measure them with: {command}")
+    found = []
+    for path in paths:
+        try:
+            record = json.loads(path.read_bytes())
+            if record["format"] != FORMAT:
+                raise InputError(f"{path}: of another version of perigee; remove it, and measure the cell again")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: damaged; remove it, and measure the cell again") from error
+        found.append(record)
+    return found
+
+
+def inputs(cell: Cell) -> str:
+    """Return a digest of what a cell measures: programs, link, size, windows."""
+    link = cell.link
+    parts = [
+        *(f"{one.name} {one.stack.version if one.stack else ''}" for one in (cell.server, cell.client)),
+        *_commands(cell, Path("stacks"), Path("work")).values(),
+        link.file.text, link.changes, link.size, link.limit_s,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
+
+
+def measure(cell: Cell, order: Order) -> Record:
+    """Measure a cell, and keep it: whole, or not at all.
+
+    Raises:
+        RunError: this machine could not carry it out.
+        StorageError: the result cannot be written.
+    """
+    with storage_errors(order.folder):
+        (order.folder / CELLS).mkdir(parents=True, exist_ok=True)
+    record = _measured(cell, order)
+    write_atomically(order.path(cell), json.dumps(record, indent=1, ensure_ascii=False).encode())
+    return record
+
+
+def left_s(cells: Sequence[Cell], done: Sequence[Record], rounds: int) -> float:
+    """Return about how long cells take, by those that are done: of the same link where one is, or else of all."""
+    by_link: dict[str, list[float]] = {}
+    for record in done:
+        by_link.setdefault(record["link"], []).append(record["took_s"] / max(len(record["rounds"]), 1))
+    every = [took_s for several in by_link.values() for took_s in several] or [USUAL_S]
+    return rounds * sum(fmean(by_link.get(cell.link.name, every)) for cell in cells)
+
+
+def _measured(cell: Cell, order: Order) -> Record:
+    begun = time.monotonic()
+    rounds: list[Record] = []
+    fault: Record | None = None
+    for seed in range(1, order.rounds + 1):
+        load = os.getloadavg()[0]
+        made = _carried_out(_job(cell, order, seed), cell.link.limit_s)
+        if "fault" in made:
+            fault = {**made, "seed": seed}
+            break
+        rounds.append({"seed": seed, **made, "load_before": load})
+    return {
+        "format": FORMAT, "cell": cell.name, "server": cell.server.name, "client": cell.client.name,
+        "link": cell.link.name, "control": cell.control, "is_tuned": cell.is_tuned, "size_bytes": cell.link.size,
+        "limit_s": cell.link.limit_s, "inputs": inputs(cell),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"perigee": __version__, "kernel": platform.release(), **_versions(cell)},
+        "took_s": round(time.monotonic() - begun, 1),
+        "cores": os.cpu_count(),
+        "commands": _commands(cell, order.stacks, order.folder.resolve()),
+        "again": f"{COMMAND} --cell {cell.name} --again",
+        "rounds": [] if fault else rounds,
+        "fault": fault,
+    }  # fmt: skip
+
+
+def _versions(cell: Cell) -> dict[str, str]:
+    return {one.name: one.version for one in (cell.server, cell.client) if one.stack}
+
+
+def _commands(cell: Cell, folder: Path, work: Path) -> dict[str, str]:
+    """Return the commands of a cell, for readers."""
+    if cell.server.stack is None:
+        return {"study": study(cell, 1, WINDOW)}
+    link = shlex.join(["perigee", "exec", *cell.link.options])
+    ends = {side: shlex.join(words) for side, words in _programs(cell, folder, work).items()}
+    return {**ends, "link": link}
+
+
+def _programs(cell: Cell, folder: Path, work: Path) -> dict[str, list[str]]:
+    server, client, certificate = cell.server.stack, cell.client.stack, work / "certificate.pem"
+    if server is None or client is None:
+        raise ValueError(f"{cell.name}: no programs")
+    window = WINDOW if cell.is_tuned else None
+    return {
+        "server": server_command(
+            server, folder / server.place, address=ANY, port=PORT, certificate=certificate,
+            key=work / "key.pem", root=work / "www", control=cell.control,
+        ),
+        "client": client_command(
+            client, folder / client.place, address=ADDRESS, port=PORT, path=FILE, certificate=certificate,
+            out=work / "got", window=window,
+        ),
+    }  # fmt: skip
+
+
+def _job(cell: Cell, order: Order, seed: int) -> Record:
+    work, link = order.folder.resolve(), cell.link
+    if cell.server.stack is None:
+        return {"folder": str(work), "study": study(cell, seed, WINDOW)}
+    folder = order.stacks.resolve()
+    places = {str(folder / one.stack.place) for one in (cell.server, cell.client) if one.stack}
+    return {
+        "folder": str(work), "profile": str(link.file.path.resolve()), "settings": link.pairs, "seed": seed,
+        "size": link.size, "limit_s": link.limit_s, "file": FILE, "address": ADDRESS, "port": PORT,
+        "readable": sorted(places), **_programs(cell, folder, work),
+    }  # fmt: skip
+
+
+def _carried_out(job: Record, limit_s: float) -> Record:
+    """Carry out a job in namespaces of its own, which end with this process, and all that is in them with them.
+
+    Raises:
+        RunError: it ended without a result.
+    """
+    words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--pid", "--mount", "--fork", "--kill-child"]
+    command = [*words, "--mount-proc", sys.executable, "-m", "perigee.matrix.inside"]
+    # A session of its own: Ctrl-C in the terminal reaches this process only, whose end is theirs.
+    with subprocess.Popen(  # noqa: S603 - our words
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, errors = process.communicate(json.dumps(job), limit_s + BEYOND_S)
+        except BaseException as error:
+            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RunError(
+                    f"nothing was measured within {limit_s + BEYOND_S:g} s; is this machine busy?"
+                ) from error
+            raise
+    lines = said.splitlines()
+    if process.returncode or not lines:
+        raise RunError(f"the emulation ended with exit code {process.returncode}: {errors.strip()[-500:]}")
+    made: Record = json.loads(lines[-1])
+    if "failed" in made:
+        raise RunError(made["failed"])
+    return made

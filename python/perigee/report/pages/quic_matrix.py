@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The page of the matrix of QUIC stacks: which stack and which control over GEO, then every cell and every fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from perigee.groups.looks import other
+from perigee.matrix.cells import TUNED
+from perigee.matrix.figures import Rank, Record, download_s, figures, ranked
+from perigee.matrix.links import LINKS
+from perigee.matrix.parties import BESIDE
+from perigee.numbers import counted, number
+from perigee.report import html
+from perigee.report.csv_text import csv_text
+from perigee.report.legends import legend_above
+from perigee.report.markdown import markdown
+from perigee.report.model import Listing, Plot, Report, Section, Short, Table, Text
+from perigee.report.pages import quic_matrix_words as words
+from perigee.report.pages.parts import table
+from perigee.report.style import figure, plain_numbers, styled
+
+TITLES = {link.name: link.title for link in LINKS}
+APART = {one.name for one in BESIDE}
+HEAD = (
+    "Server", "Client", "Control", "Done in (s)", "Throughput (Mbit/s)", "Handshake (ms)", "Retransmitted (%)",
+    "Dropped (%)",
+)  # fmt: skip
+ROW_IN = 0.19
+HOW = (
+    "Each cell is a download of one file whose bytes are compared. Server and client are programs of their stack, "
+    "in a network of their own; packets cross the emulated link in real time, and the clock begins with the client's "
+    "first packet. Throughput is what arrived at the client while the download lasted, headers of QUIC and "
+    "repetitions included; a download that was cut has only this. The handshake lasts until the client's first packet "
+    "after the server's answer. From outside nobody can tell which packets of an encrypted connection are sent again: "
+    "that column is empty there. Dropped are packets towards the client, by the queue and the link."
+)
+TCP = (
+    "TCP and Perigee's own QUIC are flows of the emulator over the same link. TCP carries no TLS here: over a "
+    "connection of HTTPS its handshake is a round trip longer. The proxy has its client's connection at the gateway, "
+    "and sends over the satellite with the control that is named."
+)
+
+
+def written(records: Sequence[Record], done: int, of: int, command: str) -> dict[str, str]:
+    """Return the files of the results, by their names.
+
+    Args:
+        records: all that was measured.
+        done: how many cells of those asked for have a result.
+        of: how many were asked for.
+        command: what made them.
+    """
+    with styled():
+        made = report(records, done, of, command)
+        page = html.render(made)
+    whole = {"command": command, "cells": records}
+    return {
+        "matrix.json": json.dumps(whole, indent=1, ensure_ascii=False),
+        "matrix.csv": csv_text(_data(records)),
+        "report.md": markdown(made),
+        "report.html": page,
+    }
+
+
+def report(records: Sequence[Record], done: int, of: int, command: str) -> Report:
+    """Return the content of the page, see `written`."""
+    faults = [one for one in records if one["fault"]]
+    several = [(link, [one for one in records if one["link"] == link.name]) for link in LINKS]
+    sections = [
+        Section(link.name, link.title, [_table(link.name, f"A download of {words.size(cells[0])}, all servers", cells)])
+        for link, cells in several
+        if cells
+    ]
+    if faults:
+        sections.insert(0, Section("faults", f"Faults of stacks: {len(faults)}", _faults(faults)))
+    sections.append(Section("reading", "How to read this", [Text(HOW), Text(TCP)]))
+    ranks = [rank for rank in ranked(records) if rank.clean["server"] not in APART]
+    return Report(
+        title="QUIC stacks over satellite links",
+        question="Which QUIC stack, and which congestion control, to take over a geostationary satellite?",
+        facts=[],
+        short=Short(
+            answer=words.answer(ranks),
+            caveats=words.caveats(records, done, of),
+            lines=[*words.near(ranks), *words.beside(records), *words.windows(records)],
+            blocks=[*_figure(records), *_short_table(ranked(records))],
+        ),
+        sections=sections,
+        made=_made(records, command),
+    )
+
+
+def _made(records: Sequence[Record], command: str) -> list[tuple[str, str]]:
+    versions: dict[str, set[str]] = {}
+    for one in records:
+        for name, version in one["versions"].items():
+            versions.setdefault(name, set()).add(version)
+    own = {"perigee": "Perigee", "kernel": "Linux"}
+    said = [(own.get(name) or words.title(name), ", ".join(sorted(several))) for name, several in versions.items()]
+    return [("Command", command), ("Cores", ", ".join(sorted({str(one["cores"]) for one in records}))), *said]
+
+
+def _faults(faults: Sequence[Record]) -> list[Table | Listing]:
+    rows = [[one["cell"], one["fault"]["fault"], f"`{one['again']}`"] for one in faults]
+    found: list[Table | Listing] = [
+        table("faults", "Programs that failed, without a number", ["Cell", "What", "Again"], rows, words=(1, 2))
+    ]
+    found += [Listing(f"{one['cell']}: last words", one["fault"]["said"]) for one in faults if one["fault"]["said"]]
+    return found
+
+
+def _short_table(ranks: Sequence[Rank]) -> list[Table]:
+    """Return the table of the first screen: who downloads over GEO in which time."""
+    if not ranks:
+        return []
+    own = [rank for rank in ranks if rank.clean["server"] == rank.clean["client"]]
+    rows = [
+        [
+            words.title(rank.clean["server"]), rank.clean["control"], _cell_s(rank.clean), _cell_s(rank.lossy),
+            number(figures(rank.clean).handshake_ms, 0),
+        ]
+        for rank in own
+    ]  # fmt: skip
+    head = ["Stack, with its own client", "Control", "No loss (s)", "1 % loss (s)", "Handshake (ms)"]
+    note = "≥: cut; the time at the rate that it had."
+    caption = f"A download of {words.size(own[0].clean)} over GEO" if own else "Over GEO"
+    return [table("geo-short", caption, head, rows, words=(1,), lead=2, notes=[note])]
+
+
+def _table(name: str, caption: str, records: Sequence[Record]) -> Table:
+    """Return all cells of a link, the fastest first."""
+    ordered = sorted(records, key=lambda one: download_s(one) or float("inf"))
+    rows = []
+    for one in ordered:
+        found = figures(one)
+        control = one["control"] + (TUNED if one["is_tuned"] else "")
+        figures_of = (found.throughput_mbps, 2), (found.handshake_ms, 0)
+        shares = (found.retransmitted_percent, 2), (found.lost_percent, 2)
+        ends = [words.title(one["server"]), words.title(one["client"]), control, _done(one)]
+        rows.append([*ends, *(number(value, digits) for value, digits in (*figures_of, *shares))])
+    return table(f"cells-{name}", caption, HEAD, rows, words=(1, 2), lead=3, data=_data(ordered))
+
+
+def _done(record: Record) -> str:
+    if record["fault"]:
+        return "fault"
+    found = figures(record)
+    return number(found.completion_s, 2) if found.completed else f"cut at {record['limit_s']:g}"
+
+
+def _data(records: Sequence[Record]) -> pl.DataFrame:
+    """Return a row for each download, with what makes it citable."""
+    keys = ("cell", "server", "client", "link", "control", "is_tuned", "size_bytes", "limit_s", "date", "again")
+    empty: Mapping[str, Any] = {"fault": None, "kernel": None}
+    rows = [
+        {key: one[key] for key in keys}
+        | {
+            "server_version": one["versions"].get(one["server"]),
+            "client_version": one["versions"].get(one["client"]),
+            "kernel": one["versions"]["kernel"],
+            "perigee": one["versions"]["perigee"],
+            "fault": one["fault"]["fault"] if one["fault"] else None,
+        }
+        | each
+        for one in records
+        for each in (one["rounds"] or [{}])
+    ]
+    return pl.DataFrame([{**empty, **row} for row in rows], infer_schema_length=None)
+
+
+def _figure(records: Sequence[Record]) -> list[Plot]:
+    """Return the figure of the first screen: throughput over GEO without and with loss."""
+    own = [rank for rank in ranked(records) if rank.clean["server"] == rank.clean["client"]]
+    if not own:
+        return []
+    rows = [
+        {
+            "stack": words.title(each["server"]),
+            "control": each["control"],
+            "link": each["link"],
+            "download_s": download_s(each),
+        }
+        for rank in own
+        for each in (rank.clean, rank.lossy)
+        if each
+    ]
+    best = own[0].clean
+    return [
+        Plot.of(
+            "geo",
+            f"Time of a download of {words.size(best)} over GEO, with each stack's own client; of one that was cut, at "
+            "the rate that it had.",
+            f"{words.who(best)} is the fastest of {counted(len(own), 'stack and control')}",
+            partial(_draw, own),
+            data=pl.DataFrame(rows),
+        )
+    ]
+
+
+def _draw(ranks: Sequence[Rank], width_in: float) -> Figure:
+    drawing = figure(0.8 + ROW_IN * len(ranks), width_in)
+    axes = drawing.subplots()
+    over: dict[str, list[Record | None]] = {
+        "without loss": [rank.clean for rank in ranks],
+        "1 % loss": [rank.lossy for rank in ranks],
+    }
+    for place, (label, cells) in enumerate(over.items()):
+        times = [(row, download_s(one)) for row, one in enumerate(cells) if one]
+        if times:
+            rows, values = zip(*times, strict=True)
+            look = other(place)
+            axes.plot(values, rows, ls="", marker=look.marker, color=look.color, label=label, ms=6, zorder=3)
+    axes.set_xscale("log")
+    plain_numbers(axes.xaxis)
+    axes.set_xlabel("Time of the download (s)  ← better")
+    axes.set_yticks(range(len(ranks)), [f"{words.title(one.clean['server'])}, {one.clean['control']}" for one in ranks])
+    axes.set_ylim(len(ranks) - 0.5, -0.5)
+    legend_above(drawing, axes)
+    return drawing
+
+
+def _cell_s(record: Record | None) -> str:
+    if record is None:
+        return number(None)
+    found = figures(record)
+    return number(found.completion_s, 1) if found.completed else f"≥ {number(download_s(record), 0)}"

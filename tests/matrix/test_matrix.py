@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The matrix of QUIC stacks, with a stack of a few lines over a fast link."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Perigee
+from namespaces import wait_until
+from perigee.api.study import Study
+from perigee.errors import InputError
+from perigee.matrix import running
+from perigee.matrix.cells import Cell, small, whole
+from perigee.matrix.figures import differences, ranked
+from perigee.matrix.links import BY_NAME, LINKS, Link
+from perigee.matrix.parties import Party
+from perigee.matrix.studies import study
+from perigee.report.pages.quic_matrix import written
+from perigee.stacks.table import Command, Stack
+
+FAKE = Path(__file__).with_name("fake.py")
+PYTHON = "/usr/bin/python3"
+FAST = Link("geo", "a fast link", "leo", {"link.delay": "5 ms"}, size=200_000, limit_s=10.0)
+
+
+def _stack() -> Stack:
+    words = (PYTHON, "{folder}/fake.py")
+    return Stack(
+        name="fake", title="Fake", version="1", source="", licence="MIT", kind="go", checksum="",
+        programs=("fake.py",), http3=False, controls=("fast", "slow", "broken"), default="fast", best="slow",
+        server=Command((*words, "serve", "{address}", "{port}", "{root}", "{control}")),
+        client=Command((*words, "fetch", "{url}", "{out}")), mebibytes=1, notes="",
+    )  # fmt: skip
+
+
+def _cell(control: str) -> Cell:
+    stack = _stack()
+    party = Party("fake", "Fake", "1", stack.controls, "fast", "slow", "fake", has_windows=False, stack=stack)
+    return Cell(party, party, FAST, control)
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> running.Order:
+    """An order with the stack installed; it needs what the command needs."""
+    try:
+        running.check()
+    except InputError as error:
+        pytest.skip(f"the matrix cannot be measured here: {error}")
+    if not Path(PYTHON).exists():
+        pytest.skip(f"no {PYTHON}")
+    place = tmp_path / "stacks" / _stack().place
+    place.mkdir(parents=True)
+    shutil.copy(FAKE, place)
+    return running.Order(tmp_path / "out", tmp_path / "stacks")
+
+
+@pytest.mark.drawn
+def test_cells_are_measured_once_and_the_page_says_which_is_best_and_what_is_broken(order: running.Order) -> None:
+    cells = [_cell(control) for control in ("slow", "fast", "broken")]
+    made = [running.measure(cell, order) for cell in running.remaining(cells, order)]
+    assert running.remaining(cells, order) == []
+    assert running.remaining(cells, running.Order(order.folder, order.stacks, 2)) == cells[:2], "a fault stays one"
+    slow, fast, broken = made
+    for one in (slow, fast):
+        (download,) = one["rounds"]
+        assert download["completed"]
+        assert download["handshake_ms"] == pytest.approx(10, abs=8)
+        assert download["goodput_mbps"] == pytest.approx(1.6 / download["completion_s"])
+    assert slow["rounds"][0]["completion_s"] > 0.9 > fast["rounds"][0]["completion_s"]
+    assert broken["rounds"] == []
+    assert broken["fault"]["fault"] == "the server ended with exit code 1 during the download"
+    assert "broken on purpose" in broken["fault"]["said"]
+    assert broken["again"] == "perigee quic matrix --cell fake/fake/geo/broken --again"
+    texts = written(running.records(order.folder), 3, 3, "perigee quic matrix")
+    assert "take fake with fast: " in texts["report.md"]
+    assert broken["again"] in texts["report.html"]
+    row = next(line for line in texts["matrix.csv"].splitlines() if "broken" in line)
+    assert "ended with exit code 1" in row
+    assert json.loads(texts["matrix.json"])["cells"] == running.records(order.folder)
+
+
+def test_a_kill_leaves_no_process_no_mount_and_no_half_of_a_cell(order: running.Order) -> None:
+    mounts = Path("/proc/self/mountinfo").read_text()
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\nfrom perigee.matrix import running\nfrom matrix.test_matrix import _cell\n"
+        "running.measure(_cell('slow'), running.Order(Path(sys.argv[2]), Path(sys.argv[3])))"
+    )
+    words = [sys.executable, "-c", code, str(FAKE.parents[1]), str(order.folder), str(order.stacks)]
+    process = subprocess.Popen(words, start_new_session=True)
+
+    def programs() -> set[int]:
+        ours = (one for one in Path("/proc").iterdir() if one.name.isdigit())
+        return {int(one.name) for one in ours if str(order.stacks.parent) in _words(one)} - {process.pid}
+
+    wait_until(lambda: any("fetch" in _words(Path("/proc", str(one))) for one in programs()))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not programs(), 20)
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert [path for path in order.folder.rglob("*") if path.is_file()] == []
+
+
+def _words(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_the_small_matrix_is_part_of_the_whole_which_has_twelve_links() -> None:
+    names = [cell.name for cell in whole()]
+    assert len(names) == len(set(names))
+    assert {cell.name for cell in small()} <= set(names)
+    assert len(LINKS) == 12
+    assert {cell.link.name for cell in whole()} == set(BY_NAME)
+    party = _cell("fast").server
+    assert len({running.inputs(Cell(party, party, link, "fast")) for link in LINKS}) == len(LINKS)
+
+
+def test_flows_of_ours_go_over_all_links() -> None:
+    beside = [cell for cell in whole() if cell.server.stack is None]
+    assert {cell.link.name for cell in beside} == set(BY_NAME)
+    for cell in beside:
+        assert Study.from_toml(study(cell, 1, running.WINDOW)).points().height == 1, cell.name
+
+
+def _record(cell: str, mbps: float | None) -> dict[str, Any]:
+    server, client, link, control = cell.split("/")
+    download = {
+        "completed": True, "completion_s": 80 / mbps if mbps else None, "goodput_mbps": mbps, "throughput_mbps": mbps,
+        "handshake_ms": 600.0, "retransmitted_percent": None, "lost_percent": 0.0, "late_p99_us": 50.0,
+    }  # fmt: skip
+    rest = {"server": server, "client": client, "link": link, "control": control, "is_tuned": False}
+    return {"cell": cell, **rest, "size_bytes": 10_000_000, "limit_s": 30, "rounds": [download] if mbps else []}
+
+
+def test_cells_of_two_runs_are_alike_within_5_percent_and_faults_only_with_faults() -> None:
+    names = ("a/a/geo/x", "b/b/geo/x", "c/c/geo/x", "d/d/geo/x")
+    ours = [_record(name, mbps) for name, mbps in zip(names, (10.0, 10.0, 10.0, None), strict=True)]
+    theirs = [_record(name, mbps) for name, mbps in zip(names, (10.4, 11.0, None, None), strict=True)]
+    found = {one.cell[0]: one.repeats for one in differences(ours, theirs)}
+    assert found == {"a": True, "b": False, "c": False, "d": True}
+
+
+def test_a_stack_that_fails_over_one_of_both_geo_links_is_not_the_best() -> None:
+    cells = [_record("a/a/geo/x", 15.0), _record("a/a/geo-loss/x", None)]
+    cells += [_record("b/b/geo/x", 8.0), _record("b/b/geo-loss/x", 5.0)]
+    assert [rank.clean["server"] for rank in ranked(cells)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--cell", "tcp/tcp/geo"), "it takes four names"),
+        (("--cell", "tcp/perigee/geo/cubic"), "does not speak with"),
+        (("--cell", "tcp/tcp/ge/cubic"), "did you mean `geo`?"),
+        (("--cell", "tcp/tcp/geo/cubic+window"), "cannot be set"),
+        (("--only", "ngtcp"), "did you mean `ngtcp2`?"),
+        (("--compare", "nowhere"), "no cells of a matrix"),
+    ],
+)
+def test_a_wrong_name_is_bad_input(perigee: Perigee, words: tuple[str, ...], said: str) -> None:
+    done = perigee("quic", "matrix", *words, "--out", "nothing")
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
