@@ -61,7 +61,7 @@ class Link:
         return self.mbit * self.round_trip_ms * 125
 
     def settings(self) -> list[str]:
-        """What `perigee exec` is told."""
+        """The link as settings of `perigee exec`."""
         values = {
             "rate": f"{self.mbit} Mbit/s",
             "delay": f"{self.round_trip_ms / 2:g} ms",

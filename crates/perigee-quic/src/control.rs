@@ -35,7 +35,7 @@ pub fn refusal(selected: &Selected, ecn: bool) -> Option<String> {
 pub struct Shared(Arc<Mutex<Sender>>);
 
 impl Shared {
-    /// A controller that paces whatever the algorithm says, with a first window of so many bytes, on a path whose datagrams have
+    /// A controller that paces whatever the algorithm says, with a first window of `window_bytes`, on a path whose datagrams have
     /// `datagram_bytes` at first. `now`: the beginning of the path.
     ///
     /// # Panics

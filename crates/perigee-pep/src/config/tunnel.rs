@@ -83,7 +83,7 @@ impl Read for TunnelControl {
         }
         let selected = Selected::parse(&name, &[])
             .map_err(|error| StrictError::new(&node.origin, format!("`{what}`: {}", error.message()), error.fix()))?;
-        // Of packets that are not ECN-capable no marks need to be counted.
+        // Packets that are not ECN-capable have no marks to be counted.
         if refusal(&selected, false).is_some() {
             let message = format!("`{name}` counts CE marks, which the QUIC stack of the tunnel does not report");
             return Err(StrictError::new(&node.origin, message, "use another one"));

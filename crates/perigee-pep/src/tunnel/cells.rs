@@ -33,7 +33,7 @@ struct Cell {
     length: Duration,
 }
 
-/// What a download took.
+/// Times and drops of a download.
 #[derive(Debug)]
 struct Took {
     /// From the request on.

@@ -265,7 +265,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 mod tests {
     use super::*;
 
-    /// The controller of a path whose first window has so many bytes, and its questions.
+    /// The controller of a path with a first window of `initial` bytes, and its questions.
     fn controller(control: TunnelControl, initial: u64) -> (Box<dyn Controller>, Questions) {
         let questions = Questions::default();
         let factory = Factory { control, initial, questions: questions.clone() };

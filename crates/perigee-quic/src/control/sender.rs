@@ -280,8 +280,8 @@ impl Sender {
         }
     }
 
-    /// Datagrams have another size from now on. The window keeps its bytes, as after a probe of Linux (`tcp_mtup_probe_success`), and so does
-    /// the sequence number of the oldest packet in flight.
+    /// Datagrams have another size from now on. The window keeps its bytes, as after a probe of Linux (`tcp_mtup_probe_success`), and so
+    /// does the sequence number of the oldest packet in flight.
     pub(crate) fn set_datagram_size(&mut self, bytes: u16) {
         let (before, bytes) = (u64::from(self.sk.mss_cache), u64::from(bytes));
         if bytes == before {
