@@ -21,7 +21,7 @@ mod version;
 pub use command::main;
 pub use config::{
     reference, Allow, Asking, AtLimit, Config, Forward, Leg, Limits, Network, Portion, Ports, RateSource, Rates,
-    Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
+    Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
 pub use service::{read, run, Embedded};

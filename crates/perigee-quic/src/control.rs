@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
-use perigee_cc::Selected;
+use perigee_cc::{Selected, Socket};
 
 use crate::clock;
 pub(crate) use sender::Sender;
@@ -29,13 +29,41 @@ pub fn refusal(selected: &Selected, ecn: bool) -> Option<String> {
     })
 }
 
-/// The controller of one path, whose state its endpoint reads too.
+/// The controller of one path. Clones are the same one, so that the driver of a connection has it too: an [`crate::Endpoint`], or a driver
+/// of its own, which begins and ends the turns.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(Arc<Mutex<Sender>>);
+pub struct Shared(Arc<Mutex<Sender>>);
 
 impl Shared {
+    /// A controller that paces whatever the algorithm says, with a first window of `window_bytes`, on a path whose datagrams have
+    /// `datagram_bytes` at first. `now`: the beginning of the path.
+    ///
+    /// # Panics
+    /// Where the algorithm is only described.
+    pub fn of_path(selected: &Selected, now: Instant, datagram_bytes: u16, window_bytes: u64) -> Self {
+        let packets = u32::try_from(window_bytes / u64::from(datagram_bytes)).unwrap_or(u32::MAX);
+        // Paths do not repeat themselves, so that any seed will do. Taking the time sets the origin of all times before this path's.
+        let seed = clock::time(now).as_nanos();
+        Self::new(Sender::new(Socket::new(selected, datagram_bytes.into(), packets, seed), true))
+    }
+
     pub(crate) fn new(sender: Sender) -> Self {
         Self(Arc::new(Mutex::new(sender)))
+    }
+
+    /// A turn begins: the driver asks the connection for datagrams until it has no more.
+    pub fn begin_turn(&self) {
+        self.lock().begin_poll();
+    }
+
+    /// The connection has had no more datagrams. Where neither window nor pacer was the reason, its applications are, or the credit of the
+    /// peer: as RFC 9002 (section 7.8), it takes both for one.
+    pub fn end_turn(&self, now: Instant) {
+        let mut sender = self.lock();
+        let is_dry = !sender.is_held_by_pacer();
+        if !sender.end_turn(clock::time(now), is_dry) {
+            sender.on_write();
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Sender> {
@@ -77,8 +105,9 @@ impl Controller for Shared {
         self.lock().on_spurious_loss();
     }
 
-    /// The datagram size is fixed.
-    fn on_mtu_update(&mut self, _: u16) {}
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.lock().set_datagram_size(new_mtu);
+    }
 
     fn window(&self) -> u64 {
         self.lock().window()

@@ -16,10 +16,12 @@ mod setup;
 mod streams;
 
 pub use config::{AckFrequency, AddressValidation, Config, Control, EarlyData, Keys, StackControl};
-pub use control::{refusal, Counters};
+pub use control::{refusal, Counters, Shared};
 pub use endpoint::Endpoint;
 pub use events::{Closed, Ecn, Event, StreamId};
 pub use info::{Info, Limit, Limits};
+/// The stack itself, for drivers of their own, so that all have one release of it.
+pub use noq_proto as stack;
 #[cfg(feature = "tls")]
 pub use noq_proto::rustls;
 pub use null::Ticket;

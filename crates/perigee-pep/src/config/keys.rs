@@ -8,7 +8,7 @@ use perigee_units::{Bytes, Rate, Time};
 
 use super::kinds::{
     ADDRESS, CODE_POINTS, COMMAND, CONGESTION_CONTROLS, DAY_TIME, INTERFACE, INTERFACES, LEG_NAME, LINK_RATE, NETWORKS,
-    PATH, PORTS, SOME_NETWORKS, URL,
+    PATH, PORTS, SOME_NETWORKS, TUNNEL_CONTROL, URL,
 };
 
 /// A page of the reference with its tables of keys brought up to date; see [`page_markdown`].
@@ -112,10 +112,11 @@ pub(super) static TUNNEL: Section = Section {
             "Round trip of the satellite link, beside `bandwidth`.",
         ),
         key(
-            "congestion",
-            Kind::Word(&["fixed", "cubic", "newreno", "bbr"]),
+            "cc",
+            TUNNEL_CONTROL,
             "cubic",
-            "Congestion control of what this box sends; `fixed` needs `bandwidth` and `round_trip`.",
+            "Congestion control of what this box sends: an [algorithm](../models/congestion-control.md) with its defaults, \
+             or `fixed`, which needs `bandwidth` and `round_trip`.",
         ),
         key(
             "outage_grace",

@@ -7,7 +7,7 @@ use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 use perigee_units::Rate;
 
 use super::network::Network;
-use super::Ports;
+use super::{Ports, TunnelControl};
 
 pub(super) const NETWORKS: Kind = Kind::Special(&Special::of::<Vec<Network>>("networks"));
 pub(super) const SOME_NETWORKS: Kind =
@@ -21,6 +21,7 @@ pub(super) const CODE_POINTS: Kind =
     Kind::Special(&Special { check: code_points, ..Special::of::<u16>("numbers, 0 to 63") });
 pub(super) const CONGESTION_CONTROLS: Kind =
     Kind::Special(&Special { check: congestion_controls, ..Special::of::<String>("name, or several") });
+pub(super) const TUNNEL_CONTROL: Kind = Kind::Special(&Special::of::<TunnelControl>("name of an algorithm, or fixed"));
 
 pub(super) const INTERFACE: Kind = Kind::Special(&Special { check: interface, ..Special::of::<String>("name") });
 pub(super) const COMMAND: Kind = Kind::Special(&Special::of::<Words>("a program and its words"));

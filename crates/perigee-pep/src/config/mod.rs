@@ -18,7 +18,7 @@ pub use self::network::Network;
 use self::network::{is_local_form, never};
 pub use keys::reference;
 pub use link::{Asking, Portion, RateSource, Rates, SatelliteLink, SubscriberClass};
-pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
+pub use tunnel::{Terminal, Tunnel, TunnelControl, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
 #[derive(Clone, Debug, PartialEq)]

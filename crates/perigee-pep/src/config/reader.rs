@@ -13,7 +13,7 @@ use super::link::SatelliteLink;
 use super::link_reader::read_link;
 use super::network::{is_local_form, never};
 use super::{
-    Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
+    Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 
 impl Config {
@@ -146,15 +146,10 @@ fn read_forward(table: &Reader<'_>, allow: &Allow) -> Result<Forward, StrictErro
 fn read_tunnel(table: &Reader<'_>) -> Result<Tunnel, StrictError> {
     let end = read_end(table)?;
     let path = bandwidth_and_round_trip(table)?;
-    let congestion = match table.get::<String>("congestion")?.as_str() {
-        "fixed" => TunnelCongestion::Fixed,
-        "newreno" => TunnelCongestion::NewReno,
-        "bbr" => TunnelCongestion::Bbr,
-        _ => TunnelCongestion::Cubic,
-    };
-    if congestion == TunnelCongestion::Fixed && path.is_none() {
-        let message = "`tunnel.congestion` = `fixed` needs to know the path";
-        return Err(table.error("congestion", message, "add `bandwidth` and `round_trip`"));
+    let control = table.get("cc")?;
+    if control == TunnelControl::Fixed && path.is_none() {
+        let message = "`tunnel.cc` = `fixed` needs to know the path";
+        return Err(table.error("cc", message, "add `bandwidth` and `round_trip`"));
     }
     let terminals = read_terminals(table, end)?;
     let peers: Option<String> = table.table.get("peers")?;
@@ -169,7 +164,7 @@ fn read_tunnel(table: &Reader<'_>) -> Result<Tunnel, StrictError> {
         terminals,
         bandwidth: path.map(|(bandwidth, _)| bandwidth),
         round_trip: path.map(|(_, round_trip)| round_trip),
-        congestion,
+        control,
         outage_grace: table.get("outage_grace")?,
     })
 }

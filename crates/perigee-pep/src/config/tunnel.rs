@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use perigee_cc::{Algorithm, Selected};
+use perigee_quic::refusal;
+use perigee_text::{Node, Read, StrictError};
 use perigee_units::{Rate, Time};
 
 use super::network::Network;
@@ -24,8 +27,8 @@ pub struct Tunnel {
     pub bandwidth: Option<Rate>,
     /// The round trip between the boxes.
     pub round_trip: Option<Time>,
-    /// Congestion control of the tunnel.
-    pub congestion: TunnelCongestion,
+    /// Congestion control of what this box sends.
+    pub control: TunnelControl,
     /// How long the other box may be silent before its connections are given up.
     pub outage_grace: Time,
 }
@@ -49,16 +52,44 @@ pub enum TunnelEnd {
 }
 
 /// The congestion control of the tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TunnelCongestion {
+#[derive(Clone, Copy, Debug)]
+pub enum TunnelControl {
     /// A constant window of 1.1 times the bandwidth-delay product, regardless of losses.
     Fixed,
-    /// CUBIC, RFC 9438.
-    Cubic,
-    /// NewReno, RFC 9002.
-    NewReno,
-    /// BBR version 1.
-    Bbr,
+    /// An algorithm of `algorithms/`, with its defaults.
+    Algorithm(&'static Algorithm),
+}
+
+impl TunnelControl {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => FIXED,
+            Self::Algorithm(algorithm) => algorithm.name(),
+        }
+    }
+}
+
+impl PartialEq for TunnelControl {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Read for TunnelControl {
+    fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
+        let name = String::read(node, what)?;
+        if name == FIXED {
+            return Ok(Self::Fixed);
+        }
+        let selected = Selected::parse(&name, &[])
+            .map_err(|error| StrictError::new(&node.origin, format!("`{what}`: {}", error.message()), error.fix()))?;
+        // Packets that are not ECN-capable have no marks to be counted.
+        if refusal(&selected, false).is_some() {
+            let message = format!("`{name}` counts CE marks, which the QUIC stack of the tunnel does not report");
+            return Err(StrictError::new(&node.origin, message, "use another one"));
+        }
+        Ok(Self::Algorithm(selected.algorithm()))
+    }
 }
 
 impl Tunnel {
@@ -75,3 +106,6 @@ impl Tunnel {
         }
     }
 }
+
+/// The name of [`TunnelControl::Fixed`].
+const FIXED: &str = "fixed";

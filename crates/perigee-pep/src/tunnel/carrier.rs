@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
-use quinn_proto::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
+use perigee_quic::stack::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
 use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
@@ -108,8 +108,8 @@ impl StreamCarrier<'_> {
         let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
         let ends = &mut *self.ends;
         while !ends.outgoing.is_empty() {
-            match tunnel.send_stream(ends.stream).write_chunks(std::slice::from_mut(&mut ends.outgoing)) {
-                Ok(written) => ends.overhead = ends.overhead.saturating_sub(written.bytes),
+            match tunnel.send_stream(ends.stream).write_chunks(&mut std::slice::from_mut(&mut ends.outgoing)) {
+                Ok(written) => ends.overhead = ends.overhead.saturating_sub(written),
                 Err(WriteError::Blocked) => return Ok(false),
                 Err(WriteError::Stopped(code)) => return Err(failure(code)),
                 Err(WriteError::ClosedStream) => return Err(io::ErrorKind::BrokenPipe.into()),

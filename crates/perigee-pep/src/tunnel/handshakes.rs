@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use quinn_proto::ConnectionHandle;
+use perigee_quic::stack::ConnectionHandle;
 
 /// Incomplete handshakes, the oldest first.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{EndpointConfig, HashedConnectionIdGenerator};
+use perigee_quic::stack::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use perigee_quic::stack::{ConnectionIdGenerator, EndpointConfig, HashedConnectionIdGenerator};
 use ring::hmac;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::Resumption;
@@ -84,7 +84,9 @@ impl Identity {
         let mut identifiers = [0; 8];
         identifiers.copy_from_slice(&hmac::sign(&own, b"perigee-pep connection identifiers").as_ref()[..8]);
         let identifiers = u64::from_be_bytes(identifiers);
-        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(identifiers)));
+        let make =
+            move || Box::new(HashedConnectionIdGenerator::from_key(identifiers)) as Box<dyn ConnectionIdGenerator>;
+        config.cid_generator(Arc::new(make));
         config
     }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, Incoming,
-    ServerConfig, Transmit, VarInt,
+use perigee_quic::stack::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, FourTuple, Incoming,
+    PathId, ServerConfig, Transmit, VarInt,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
@@ -17,7 +18,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::handshakes::Handshakes;
 use super::identity::{Identity, Known, Peers};
-use super::transport::{acknowledged, number, transport, Questions};
+use super::transport::{control_of, is_marked, number, transport, Questions, SendingTurn};
 use crate::config::{Config, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
 use crate::host::clock::instant;
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     /// When silent boxes are asked next.
     asks: Instant,
     questions: Questions,
+    /// Whether datagrams may be marked by routers.
+    is_marked: bool,
     /// Maximum concurrent streams of a terminal.
     streams: VarInt,
     /// Handshakes that were given up since the last [`Link::given_up`].
@@ -66,10 +69,11 @@ struct KnownBox {
 impl KnownBox {
     /// Whether it has acknowledged nothing since the last call although it was sent what it has to acknowledge. Other datagrams of its do
     /// not count: the path may be dark in one direction.
-    fn is_silent(&mut self, connection: &Connection) -> bool {
+    fn is_silent(&mut self, connection: &mut Connection) -> bool {
         let sent = connection.stats().frame_tx;
+        let heard = control_of(connection).map_or(0, |control| control.acknowledged());
         // Data, and the two frames by which QUIC asks itself.
-        let (heard, told) = (acknowledged(connection), sent.stream + sent.ping + sent.immediate_ack);
+        let told = sent.stream + sent.ping + sent.immediate_ack;
         if heard != self.heard {
             (self.heard, self.told) = (heard, told);
         }
@@ -105,7 +109,7 @@ impl Link {
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(system)?;
         let own = Arc::new(identity.endpoint());
         let size = own.get_max_udp_payload_size() as usize * state.gro_segments();
-        let endpoint = Endpoint::new(own, server, !state.may_fragment(), None);
+        let endpoint = Endpoint::new(own, server, !state.may_fragment());
         let buffers = vec![vec![0; size]; RECEIVED_AT_ONCE];
         Ok(Self {
             socket,
@@ -119,6 +123,7 @@ impl Link {
             drained: Vec::new(),
             asks: instant(),
             questions,
+            is_marked: is_marked(tunnel.control),
             streams: number(config.limits.connections as u64),
             given_up: 0,
             too_large: None,
@@ -135,6 +140,12 @@ impl Link {
 
     pub(crate) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         self.connections.get_mut(&handle)
+    }
+
+    /// Address and round trip of another box.
+    pub(crate) fn path(&self, handle: ConnectionHandle) -> Option<(SocketAddr, Duration)> {
+        let connection = self.connections.get(&handle)?;
+        Some((connection.network_path(PathId::ZERO).ok()?.remote(), connection.rtt(PathId::ZERO)?))
     }
 
     /// Whether a box has shown a certificate that is known.
@@ -188,8 +199,8 @@ impl Link {
     }
 
     /// When [`Link::drive`] has to be called at the latest.
-    pub(crate) fn next(&mut self) -> Option<Instant> {
-        let timers = self.connections.values_mut().filter_map(Connection::poll_timeout);
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let timers = self.connections.values().filter_map(Connection::poll_timeout);
         let asks = (!self.boxes.is_empty()).then_some(self.asks);
         timers.chain(self.handshakes.next()).chain(asks).min()
     }
@@ -219,7 +230,9 @@ impl Link {
     fn on_datagram(&mut self, meta: &RecvMeta, datagram: BytesMut) {
         let (now, mut answer) = (instant(), Vec::new());
         let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
-        match self.endpoint.handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut answer) {
+        // QUIC answers from where datagrams arrive, which only a gateway may want: the address of a terminal may change.
+        let way = FourTuple::new(meta.addr, meta.dst_ip.filter(|_| self.dials.is_none()));
+        match self.endpoint.handle(now, way, ecn, datagram, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(connection) = self.connections.get_mut(&handle) {
                     connection.handle_event(event);
@@ -263,7 +276,7 @@ impl Link {
         self.given_up += 1;
         connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the handshake was not completed in time"));
         let mut contents = Vec::new();
-        if let Some(transmit) = connection.poll_transmit(now, 1, &mut contents) {
+        if let Some(transmit) = connection.poll_transmit(now, NonZeroUsize::MIN, &mut contents) {
             self.send(transmit, contents);
         }
         connection.handle_timeout(now + DRAINED);
@@ -313,7 +326,7 @@ impl Link {
         self.asks = now + ASK;
         let known = self.boxes.iter_mut().map(|(handle, known)| (*handle, known));
         let is_silent = |(handle, known): (ConnectionHandle, &mut KnownBox)| {
-            known.is_silent(self.connections.get(&handle)?).then_some(handle)
+            known.is_silent(self.connections.get_mut(&handle)?).then_some(handle)
         };
         let silent: Vec<_> = known.filter_map(is_silent).collect();
         for handle in silent {
@@ -322,8 +335,9 @@ impl Link {
             if self.unsent.is_none() {
                 let mut contents = std::mem::take(&mut self.scratch);
                 contents.clear();
-                if let Some(transmit) = self.questions.ask(|| connection.poll_transmit(now, 1, &mut contents)) {
-                    self.send(transmit, contents);
+                match self.questions.ask(|| connection.poll_transmit(now, NonZeroUsize::MIN, &mut contents)) {
+                    Some(transmit) => self.send(transmit, contents),
+                    None => self.scratch = contents,
                 }
             }
         }
@@ -351,13 +365,7 @@ impl Link {
                 connection.handle_timeout(now);
             }
             loop {
-                while self.unsent.is_none() {
-                    let mut contents = std::mem::take(&mut self.scratch);
-                    contents.clear();
-                    let most = segments(connection.current_mtu(), self.state.max_gso_segments());
-                    let Some(transmit) = connection.poll_transmit(now, most, &mut contents) else { break };
-                    self.send(transmit, contents);
-                }
+                self.transmit(&mut connection, now);
                 let mut has_changed = false;
                 while let Some(event) = connection.poll_endpoint_events() {
                     if let Some(event) = self.endpoint.handle_event(handle, event) {
@@ -386,13 +394,32 @@ impl Link {
         events
     }
 
+    /// Sends what a connection has to send, until it has no more or the socket is full.
+    fn transmit(&mut self, connection: &mut Connection, now: Instant) {
+        let turn = SendingTurn::begin(connection);
+        while self.unsent.is_none() {
+            let mut contents = std::mem::take(&mut self.scratch);
+            contents.clear();
+            let most = segments(connection.current_mtu(), self.state.max_gso_segments());
+            let Some(transmit) = connection.poll_transmit(now, most, &mut contents) else {
+                self.scratch = contents;
+                turn.end(now);
+                return;
+            };
+            self.send(transmit, contents);
+        }
+    }
+
     /// Sends one or several datagrams of one size; keeps them if the socket is full.
     fn send(&mut self, transmit: Transmit, contents: Vec<u8>) {
         let sent = self.state.try_send(
             UdpSockRef::from(&self.socket),
             &quinn_udp::Transmit {
                 destination: transmit.destination,
-                ecn: transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),
+                ecn: transmit
+                    .ecn
+                    .filter(|_| self.is_marked)
+                    .and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),
                 contents: &contents[..transmit.size],
                 segment_size: transmit.segment_size,
                 src_ip: transmit.src_ip,
@@ -414,8 +441,9 @@ impl Link {
 }
 
 /// Datagrams of this size that the kernel takes at once: together they are no longer than one of UDP may be.
-fn segments(size: u16, most: usize) -> usize {
-    (LONGEST_DATAGRAM / usize::from(size).max(LEAST_DATAGRAM)).clamp(1, most.max(1))
+fn segments(size: u16, most: usize) -> NonZeroUsize {
+    let fitting = LONGEST_DATAGRAM / usize::from(size).max(LEAST_DATAGRAM);
+    NonZeroUsize::new(fitting.min(most)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The gateway's name in TLS; only its certificate identifies it.
@@ -453,7 +481,7 @@ mod tests {
             state.try_send(UdpSockRef::from(&socket), &transmit)
         };
         for size in [1_200, 1_452, 9_000] {
-            let count = segments(size, most);
+            let count = segments(size, most).get();
             send(size, count).unwrap();
             if count < most {
                 assert_eq!(send(size, count + 1).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE), "{size}");

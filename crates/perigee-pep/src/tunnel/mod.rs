@@ -5,6 +5,8 @@
 //! whose bytes it carried. The gateway dials the server by its own rules. One thread beside the workers does all of this.
 
 mod carrier;
+#[cfg(test)]
+mod cells;
 mod handshakes;
 mod identity;
 mod link;
@@ -19,8 +21,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use perigee_quic::stack::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId, TransportErrorCode};
 use perigee_units::Time;
-use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId, TransportErrorCode};
 use rustix::event::epoll::EventFlags;
 
 use self::carrier::{next_chunk, release, Ends};
@@ -132,6 +134,7 @@ impl TunnelHandler {
             match event {
                 // The terminal waits for the gateway's confirmation.
                 Event::Connected if self.gateway.is_none() => self.on_up(handle),
+                Event::HandshakeConfirmed => self.on_confirmed(handle),
                 Event::ConnectionLost { reason } => self.on_lost(handle, &reason),
                 Event::Stream(event) => self.on_stream(handle, &event),
                 _ => {}
@@ -141,7 +144,6 @@ impl TunnelHandler {
             let reason = "the MTU of the device there is too small";
             self.shared.log.once(format!("tunnel: datagrams do not reach {to}: {reason}; {MTU}"));
         }
-        self.look_at_gateway();
         let given_up = self.link.given_up();
         if given_up > 0 {
             self.shared.stats.refused.add(given_up);
@@ -160,10 +162,9 @@ impl TunnelHandler {
         }
     }
 
-    /// Checks whether the gateway has confirmed the terminal's handshake.
-    fn look_at_gateway(&mut self) {
-        let Some((handle, false)) = self.gateway else { return };
-        if self.link.get_mut(handle).is_some_and(|gateway| gateway.stats().frame_rx.handshake_done > 0) {
+    /// The gateway has confirmed the terminal's handshake.
+    fn on_confirmed(&mut self, handle: ConnectionHandle) {
+        if self.gateway == Some((handle, false)) {
             self.gateway = Some((handle, true));
             self.redial.1 = FIRST_PAUSE;
             self.on_up(handle);
@@ -175,8 +176,7 @@ impl TunnelHandler {
         if !self.link.is_known(handle) {
             return;
         }
-        let Some(connection) = self.link.get_mut(handle) else { return };
-        let (remote, round_trip) = (connection.remote_address(), connection.rtt());
+        let Some((remote, round_trip)) = self.link.path(handle) else { return };
         self.shared.log.line(format!("tunnel up peer={remote} rtt_us={}", round_trip.as_micros()));
     }
 
@@ -186,7 +186,7 @@ impl TunnelHandler {
         let is_known = self.link.is_known(handle);
         if !is_known && !is_gateway {
             self.shared.stats.refused.add(1);
-            let peer = self.link.get_mut(handle).map(|stranger| format!(" peer={}", stranger.remote_address()));
+            let peer = self.link.path(handle).map(|(stranger, _)| format!(" peer={stranger}"));
             self.shared.log.limited(Caused::ByStrangers, format!("tunnel refused{}", peer.unwrap_or_default()));
             return;
         }
@@ -297,9 +297,11 @@ impl TunnelHandler {
     }
 
     fn refuse_stream(&mut self, handle: ConnectionHandle, id: StreamId, failure: Failure, words: &str) {
-        let Some(peer) = self.link.get_mut(handle) else { return };
-        self.shared.refuse(&format!("terminal={} {words}", peer.remote_address()));
-        release(peer, id, failure);
+        let Some((remote, _)) = self.link.path(handle) else { return };
+        self.shared.refuse(&format!("terminal={remote} {words}"));
+        if let Some(peer) = self.link.get_mut(handle) {
+            release(peer, id, failure);
+        }
     }
 
     /// Reads the opening of a stream, and dials the server once it is complete.

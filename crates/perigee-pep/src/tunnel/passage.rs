@@ -1,7 +1,7 @@
 //! One connection through the tunnel, at one of its two boxes.
 
+use perigee_quic::stack::{Connection, ConnectionHandle, PathId, StreamId};
 use perigee_units::Time;
-use quinn_proto::{Connection, ConnectionHandle, StreamId};
 use rustix::net::sockopt;
 
 use super::carrier::{Ends, StreamCarrier};
@@ -194,7 +194,7 @@ impl Passage {
     /// Samples the kernel's state of the socket, and the round trip of the tunnel, which is the other leg.
     fn sample(&mut self, tunnel: Option<&Connection>) -> (TcpInfo, u32) {
         let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
-        let round_trip_us = tunnel.map_or(0, |tunnel| tunnel.rtt().as_micros() as u32);
+        let round_trip_us = tunnel.and_then(|tunnel| tunnel.rtt(PathId::ZERO)).map_or(0, |rtt| rtt.as_micros() as u32);
         self.account.sample(self.ends.side, info.rtt_us, info.retransmitted);
         self.account.sample(self.ends.side.opposite(), round_trip_us, 0);
         (info, round_trip_us)
@@ -262,7 +262,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use quinn_proto::{Dir, Side as QuicSide};
+    use perigee_quic::stack::{Dir, Side as QuicSide};
 
     use super::*;
     use crate::shared::stats::Stats;

@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use perigee_quic::stack::ConnectionHandle;
 use perigee_units::Time;
-use quinn_proto::ConnectionHandle;
 
 use crate::event_loop::Key;
 

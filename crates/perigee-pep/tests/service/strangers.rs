@@ -1,12 +1,15 @@
 //! Boxes that a gateway does not know, or knows no more, and terminals that take places.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quinn_proto::crypto::rustls::QuicClientConfig;
-use quinn_proto::{ClientConfig, Connection, DatagramEvent, Dir, Endpoint, StreamId};
+use perigee_quic::stack::crypto::rustls::QuicClientConfig;
+use perigee_quic::stack::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, FourTuple, StreamId,
+};
 use rustix::process::Signal;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
@@ -82,7 +85,7 @@ impl Driven {
     fn new(config: ClientConfig, from: &str, to: SocketAddr) -> Self {
         let socket = UdpSocket::bind(from).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
-        let mut endpoint = Endpoint::new(Arc::default(), None, true, None);
+        let mut endpoint = Endpoint::new(Arc::default(), None, true);
         let (_, connection) = endpoint.connect(Instant::now(), config, to, "gateway").unwrap();
         Self { socket, endpoint, connection }
     }
@@ -92,12 +95,12 @@ impl Driven {
         let began = Instant::now();
         let (mut out, mut datagram) = (Vec::new(), [0; 2000]);
         loop {
-            while let Some(transmit) = self.connection.poll_transmit(Instant::now(), 1, &mut out) {
+            while let Some(transmit) = self.connection.poll_transmit(Instant::now(), NonZeroUsize::MIN, &mut out) {
                 self.socket.send_to(&out[..transmit.size], transmit.destination).unwrap();
                 out.clear();
             }
             while let Some(event) = self.connection.poll_endpoint_events() {
-                let _ = self.endpoint.handle_event(quinn_proto::ConnectionHandle(0), event);
+                let _ = self.endpoint.handle_event(ConnectionHandle(0), event);
             }
             if holds(&mut self.connection) {
                 return;
@@ -105,7 +108,8 @@ impl Driven {
             assert!(began.elapsed() < PATIENCE);
             if let Ok((length, from)) = self.socket.recv_from(&mut datagram) {
                 let bytes = datagram[..length].into();
-                let event = self.endpoint.handle(Instant::now(), from, None, None, bytes, &mut Vec::new());
+                let event =
+                    self.endpoint.handle(Instant::now(), FourTuple::from_remote(from), None, bytes, &mut Vec::new());
                 if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
                     self.connection.handle_event(event);
                 }
@@ -230,7 +234,7 @@ fn a_terminal_whose_certificate_is_taken_away_is_served_no_more() {
 fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
     let Some(path) = Path::new() else { return };
     let gateway = path.gateway();
-    let mut endpoint = quinn_proto::Endpoint::new(Arc::default(), None, true, None);
+    let mut endpoint = Endpoint::new(Arc::default(), None, true);
     let config = client(Err("never".to_owned()), None);
     let to = "10.2.0.2:4433".parse().unwrap();
     // One Initial of each, and never an answer, as if the addresses were forged.
@@ -239,7 +243,7 @@ fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
         for at in 0..1_100 {
             let (_, mut connection) = endpoint.connect(Instant::now(), config.clone(), to, "gateway").unwrap();
             let mut datagram = Vec::new();
-            let transmit = connection.poll_transmit(Instant::now(), 1, &mut datagram).unwrap();
+            let transmit = connection.poll_transmit(Instant::now(), NonZeroUsize::MIN, &mut datagram).unwrap();
             socket.send_to(&datagram[..transmit.size], to).unwrap();
             if at % 10 == 0 {
                 // The gateway's socket holds no more at a time.

@@ -39,6 +39,8 @@ pub(crate) struct Sender {
     ack: Ack,
     /// Packets sent, which count as sequence numbers of whole packets.
     sent: u32,
+    /// Place in the order of departure, and sequence number, from which on packets have the size that they have now.
+    sized: (u32, u32),
     sent_before_turn: u32,
     /// Place in the order of departure of the newest packet acknowledged.
     newest_acked: u32,
@@ -91,6 +93,7 @@ impl Sender {
             rate: RateSample::default(),
             ack: Ack::default(),
             sent: 0,
+            sized: (0, 0),
             sent_before_turn: 0,
             newest_acked: 0,
             reduced_at: None,
@@ -110,6 +113,10 @@ impl Sender {
         self.set_clock(now);
         self.asked = 0;
         let (mss, now_us) = (self.sk.mss_cache, self.sk.tcp_mstamp);
+        if u32::from(bytes) > mss {
+            // A probe of the path's MTU, whose loss says nothing of congestion and is not reported (RFC 9000, section 14.4).
+            return;
+        }
         if self.sk.packets_out == 0 {
             if self.is_ready {
                 self.sk.cwnd_event(CaEvent::TxStart);
@@ -128,7 +135,7 @@ impl Sender {
         };
         self.ledger.push(pn, bytes, self.sent, departure);
         self.sent = self.sent.wrapping_add(1);
-        self.sk.snd_nxt = self.sent.wrapping_mul(mss);
+        self.sk.snd_nxt = self.sequence(self.sent);
         self.sk.write_seq = self.sk.snd_nxt;
         self.sk.bytes_sent += u64::from(mss);
         self.sk.packets_out += 1;
@@ -162,7 +169,7 @@ impl Sender {
         self.sk.packets_out -= 1;
         self.sk.delivered = self.sk.delivered.wrapping_add(1);
         self.sk.bytes_acked += u64::from(self.sk.mss_cache);
-        let end = packet.order.wrapping_add(1).wrapping_mul(self.sk.mss_cache);
+        let end = self.sequence(packet.order.wrapping_add(1));
         self.rate.count_delivery(&mut self.sk, &packet.departure, end);
     }
 
@@ -271,6 +278,27 @@ impl Sender {
         if self.state() != CaState::Open {
             self.sk.set_state(CaState::Open);
         }
+    }
+
+    /// Datagrams have another size from now on. The window keeps its bytes, as after a probe of Linux (`tcp_mtup_probe_success`), and so
+    /// does the sequence number of the oldest packet in flight.
+    pub(crate) fn set_datagram_size(&mut self, bytes: u16) {
+        let (before, bytes) = (u64::from(self.sk.mss_cache), u64::from(bytes));
+        if bytes == before {
+            return;
+        }
+        self.control_congestion();
+        self.sized = (self.oldest(), self.sk.snd_una);
+        self.sk.mss_cache = bytes as u32;
+        let packets = |packets: u32| u32::try_from(u64::from(packets) * before / bytes).unwrap_or(u32::MAX);
+        if self.sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH {
+            self.sk.snd_ssthresh = packets(self.sk.snd_ssthresh);
+        }
+        self.sk.snd_cwnd = packets(self.sk.snd_cwnd).max(MINIMUM_WINDOW);
+        self.sk.snd_cwnd_cnt = 0;
+        self.sk.snd_cwnd_stamp = self.now_ms();
+        self.sk.snd_nxt = self.sequence(self.sent);
+        self.sk.write_seq = self.sk.snd_nxt;
     }
 
     /// All that may leave now has left, and the window was the limit or not. `is_dry`: there is nothing more to send.
@@ -482,8 +510,18 @@ impl Sender {
     }
 
     fn advance_una(&mut self) {
-        let oldest = self.ledger.oldest().unwrap_or(self.sent);
-        self.sk.snd_una = oldest.wrapping_mul(self.sk.mss_cache);
+        self.sk.snd_una = self.sequence(self.oldest());
+    }
+
+    /// Place in the order of departure of the oldest packet in flight, or of the next one.
+    fn oldest(&self) -> u32 {
+        self.ledger.oldest().unwrap_or(self.sent)
+    }
+
+    /// Sequence number of the packet at this place in the order of departure.
+    fn sequence(&self, order: u32) -> u32 {
+        let (place, number) = self.sized;
+        number.wrapping_add(order.wrapping_sub(place).wrapping_mul(self.sk.mss_cache))
     }
 
     fn set_clock(&mut self, now: Time) {
