@@ -87,12 +87,14 @@ def loads(results: Path) -> pl.DataFrame:
         results: results of the study.
 
     Returns:
-        `POINT`, `pages`, `median_s` and `p95_s` of page loads, and `seen_percent` of the call's frames.
+        In the order of the study `POINT`, `pages`, `median_s` and `p95_s` of page loads, and `seen_percent` of the
+        call's frames.
     """
     of_run = points(results)
     page = pl.read_parquet(results / "pages.parquet").join(of_run, on="run")
     load_s = pl.col("load_ms") / 1000
     pages = page.group_by(POINT).agg(
+        pl.col("run").min().alias("first"),
         load_s.count().alias("pages"),
         load_s.median().alias("median_s"),
         load_s.quantile(0.95, "higher").alias("p95_s"),
@@ -101,7 +103,7 @@ def loads(results: Path) -> pl.DataFrame:
     seen = calls.group_by(POINT).agg(
         (pl.col("on_time_frames").sum() / pl.col("frames").sum() * 100).alias("seen_percent")
     )
-    return pages.join(seen, on=POINT, how="left", nulls_equal=True)
+    return pages.join(seen, on=POINT, how="left", nulls_equal=True).sort("first").drop("first")
 
 
 def table(results: Path) -> str:
@@ -114,25 +116,23 @@ def table(results: Path) -> str:
     found = found.join(fairness(results, SETTLED_S, END_S), on="run", how="left")
     means = found.group_by(*POINT, "direction").agg(pl.col("used_percent", "wait_ms", "jain").mean())
     lines = [
-        "| load | queue | its owner | page loads, median and 95th percentile | frames seen | link used | wait | Jain |",
-        "|---|---|---|---:|---:|---:|---:|---:|",
+        "| load | queue | its owner | pages | median and 95th percentile | frames seen | link used | wait | Jain |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for row in loads(results).sort(POINT).iter_rows(named=True):
-        if row["experiment"] != "loads":
-            continue
-        direction = "up" if row["load"].endswith("upload") else "down"
+    for row in loads(results).filter(experiment="loads").iter_rows(named=True):
+        direction = "up" if str(row["load"]).endswith("upload") else "down"
         here = [pl.col(key).eq_missing(pl.lit(row[key])) for key in POINT]
         link = means.filter(*here, direction=direction).row(0, named=True)
         seen = "" if row["seen_percent"] is None else f"{row['seen_percent']:.1f} %"
         jain = "" if link["jain"] is None else f"{link['jain']:.3f}"
-        pages = f"{row['median_s']:.1f} s, {row['p95_s']:.1f} s"
+        pages = f"{row['pages']} | {row['median_s']:.1f} s, {row['p95_s']:.1f} s"
         of_link = f"{link['used_percent']:.1f} % | {link['wait_ms']:.0f} ms"
         lines.append(f"| {row['load']} | {row['queue']} | {row['owner']} | {pages} | {seen} | {of_link} | {jain} |")
     return "\n".join(lines)
 
 
 def halved(results: Path) -> str:
-    """Return the table of the experiment `halved`: the link in the two round trips after the proxy knows it, and later.
+    """Return the table of the experiment `halved`: the link once the proxy has learned of the change.
 
     Args:
         results: results of the study.
@@ -142,14 +142,14 @@ def halved(results: Path) -> str:
         "| told after | queue | its owner | two round trips after it is told | the second after these | from 10 s on |",
         "|---|---|---|---:|---:|---:|",
     ]
-    for key, runs in of_run.group_by("told", "queue", "owner", maintain_order=True):
-        told, queue, owner = (str(one) for one in key)
+    for runs in of_run.sort("run").partition_by("told", "queue", "owner"):
+        told, queue, owner = runs.select("told", "queue", "owner").row(0)
         told_s = HALVED_S + float(told.split()[0])
         cells = []
         for begin_s, length_s in ((told_s, 2 * ROUND_TRIP_S), (told_s + 2 * ROUND_TRIP_S, 1.0), (told_s + 10, 10.0)):
             down = links(results, begin_s, begin_s + length_s).filter(direction="down").join(runs, on="run")
-            used, wait = (float(down[name].to_numpy().mean()) for name in ("used_percent", "wait_ms"))
-            cells.append(f"{used:.0f} %, {wait:.0f} ms")
+            used_percent, wait_ms = down.select(pl.col("used_percent", "wait_ms").mean()).row(0)
+            cells.append(f"{used_percent:.0f} %, {wait_ms:.0f} ms")
         lines.append(f"| {told} | {queue} | {owner} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -155,14 +155,72 @@ cc = "cubic"
     });
 }
 
+/// Homes with one connection and with four, behind a proxy that owns the queue of a link with this table.
+fn homes(satellite: &str, link: &str) -> Run {
+    let home = |name: &str, count: u32| {
+        format!(
+            "[[links]]\nname = \"{name}\"\nbetween = [\"terminal\", \"{name}\"]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n\
+             [[flows]]\nname = \"{name}\"\nfrom = \"server\"\nto = \"{name}\"\ncount = {count}\nduration = \"10 s\"\ncc = \"cubic\"\n"
+        )
+    };
+    plan(&format!(
+        "name = \"homes\"\nnodes = [\"server\", \"gateway\", \"terminal\", \"one\", \"four\"]\n\
+         [measure]\nseries = \"500 ms\"\n\
+         [[links]]\nname = \"wire\"\nbetween = [\"server\", \"gateway\"]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n\
+         [[links]]\nname = \"satellite\"\nbetween = [\"gateway\", \"terminal\"]\n{satellite}\ndelay = \"50 ms\"\nqueue = \"1 MB\"\n\
+         {}{}[[proxies]]\nname = \"pep\"\nnode = \"gateway\"\n[proxies.sides.wire]\ncc = \"cubic\"\n\
+         [proxies.sides.satellite]\ncc = \"cubic\"\nlink = {link}\n",
+        home("one", 1),
+        home("four", 4)
+    ))
+}
+
+/// Payload of each home, and the mean time that a packet waited for the satellite link once all connections were up, ms.
+fn divided(tables: &Tables) -> ([u64; 2], f64) {
+    let flows = &tables.flows;
+    let payload = ["one", "four"].map(|home| {
+        let rows = flows.to_node.iter().zip(&flows.leg).zip(&flows.received_bytes);
+        rows.filter(|((to, leg), _)| ***to == *home && leg.is_none()).map(|(_, bytes)| *bytes).sum()
+    });
+    let links = &tables.links;
+    let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);
+    let queue: Vec<_> = rows
+        .filter(|((link, t_s), _)| ***link == *"satellite.down" && **t_s > 3.0)
+        .map(|(_, bytes)| *bytes as f64)
+        .collect();
+    (payload, queue.iter().sum::<f64>() / queue.len() as f64 * 8.0 / 20e3)
+}
+
+#[test]
+fn the_service_at_a_node_owns_the_queue_of_a_link_as_the_simulated_proxy_does() {
+    let [run, without] = ["{}", "{ enabled = false }"].map(|link| homes("rate = \"20 Mbit/s\"", link));
+    if !can_emulate(&run) {
+        return;
+    }
+    let ([one, four], wait_ms) = divided(&simulate(&without));
+    assert!(four > 3 * one && wait_ms > 50.0, "the link's own queue: {one}, {four} bytes, {wait_ms} ms");
+    let _alone = alone();
+    let simulated = divided(&simulate(&run));
+    assert_emulated(&run, LATEST_US, |emulated| {
+        for (engine, ([one, four], wait_ms)) in [("simulated", simulated), ("emulated", divided(emulated))] {
+            let seen = format!("{engine}: {one}, {four} bytes, {wait_ms} ms");
+            println!("{seen}");
+            assert!((one as f64 / four as f64 - 1.0).abs() < 0.1, "{seen}");
+            // 10 s of 20 Mbit/s are 25 MB.
+            assert!(one + four > 20_000_000 && wait_ms < 20.0, "{seen}");
+        }
+    });
+}
+
 #[test]
 fn settings_that_the_service_does_not_support_are_refused_before_the_run() {
     let said =
         |proxy: &str| check(&split(proxy, "size = \"1 MB\"\ncc = \"cubic\"")).expect_err("it cannot").to_string();
     let small = said("buffer = \"100 kB\"");
     assert!(small.contains("the proxy `pep` has a buffer of 100 kB"), "{small}");
-    let pages = check(&split("", "kind = \"pages\"\nduration = \"1 s\"")).expect_err("it cannot").to_string();
-    assert!(pages.contains("a `pages`, is split") && pages.contains("use --engine sim"), "{pages}");
+    let fades = homes("down.timeline = [\"time_s, rate_mbps\", \"0, 20\", \"5, 10\"]\nup.rate = \"2 Mbit/s\"", "{}");
+    let changes = check(&fades).expect_err("it cannot").to_string();
+    assert!(changes.contains("owns the queue of `satellite.down`, whose rate changes"), "{changes}");
 }
 
 /// A tenth of a goodput's tolerance over 2.5 s.

@@ -437,9 +437,8 @@ mod tests {
     use super::*;
     use crate::flows::KINDS;
     use crate::kinds::CC;
-    use crate::links::profile::PROFILE;
-    use crate::proxies::SIDE;
     use crate::quic::QUIC;
+    use crate::schema::all_sections;
     use crate::{Overrides, Study};
 
     /// A valid value of a key that is not its default; `None` for tables and for names that must fit the rest.
@@ -561,9 +560,7 @@ mod tests {
 
     #[test]
     fn every_default_is_what_its_key_takes() {
-        let sections =
-            [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &QUIC, &PROXY, &SIDE, &LIVE];
-        for section in sections.into_iter().chain(DIRECTION.forms()) {
+        for section in all_sections() {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
             {
@@ -575,25 +572,7 @@ mod tests {
 
     #[test]
     fn no_key_is_declared_twice() {
-        let sections = [
-            &STUDY,
-            &MEASURE,
-            &MILESTONES,
-            &CAPTURE,
-            &TCP,
-            &LINK,
-            &ROUTE,
-            &FLOW,
-            &QUIC,
-            &PROXY,
-            &SIDE,
-            &LIVE,
-            &REDUCED,
-            &EXPERIMENT,
-            &PROFILE,
-            &DIRECTION,
-        ];
-        for section in sections.into_iter().chain(DIRECTION.forms()) {
+        for section in all_sections() {
             assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
         }
     }

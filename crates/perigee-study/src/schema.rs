@@ -97,7 +97,7 @@ pub fn sections() -> impl Iterator<Item = &'static str> {
     all_sections().into_iter().map(|section| section.name)
 }
 
-fn all_sections() -> Vec<&'static Section> {
+pub(crate) fn all_sections() -> Vec<&'static Section> {
     SECTIONS.into_iter().chain(FLOW.forms()).chain(DIRECTION.forms()).chain([&PROFILE, &DIRECTION]).collect()
 }
 

@@ -139,7 +139,8 @@ fn populate<'a>(
     });
     let (visits, ledger) = spec.visits(population, start, run.seed, &run.scenario.measure);
     let (flow, span) = ((number, spec.name.clone()), (start, ledger.end(), visits));
-    let observer = PopulationObserver::new(population, ledger, listener);
+    let is_split = spec.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
+    let observer = PopulationObserver::new(population, is_split, ledger, listener);
     let sockets = PopulationSockets::new(flow, places, span, options, (levels, reports))?;
     Ok((sockets, observer, users))
 }

@@ -15,6 +15,8 @@ pub(crate) struct PopulationObserver {
     reports: Receiver<PopulationReport>,
     /// Whether users are behind access delays: their packets are then reported, not observed at the links.
     has_access: bool,
+    /// Whether proxies split its connections: round trips are then those of one leg, and not measured.
+    is_split: bool,
     /// The open connections, indexed by place.
     connections: Vec<Option<Box<OpenConnection>>>,
     is_over: bool,
@@ -30,9 +32,14 @@ struct OpenConnection {
 
 impl PopulationObserver {
     /// The observer of a population with this ledger.
-    pub(crate) fn new(population: &Population, ledger: Ledger, reports: Receiver<PopulationReport>) -> Self {
+    pub(crate) fn new(
+        population: &Population,
+        is_split: bool,
+        ledger: Ledger,
+        reports: Receiver<PopulationReport>,
+    ) -> Self {
         let connections = (0..Ports::DISTINCT).map(|_| None).collect();
-        Self { ledger, reports, has_access: population.has_access_delays(), connections, is_over: false }
+        Self { ledger, reports, has_access: population.has_access_delays(), is_split, connections, is_over: false }
     }
 
     /// A segment enters its first link, in the direction of the responses or back.
@@ -52,7 +59,8 @@ impl PopulationObserver {
             self.at_user(now, &UserSegment { place, is_arriving: true, segment: *segment });
         } else if let Some(open) = counted(&mut self.connections, &self.ledger, now, place).filter(|_| !forward) {
             let handshake = open.sender.handshake(now, segment);
-            if let Some(round_trip) = open.sender.received(now, segment).or(handshake) {
+            let round_trip = open.sender.received(now, segment).or(handshake);
+            if let Some(round_trip) = round_trip.filter(|_| !self.is_split) {
                 self.ledger.round_trip(round_trip);
             }
         }

@@ -5,16 +5,22 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use perigee_pep::{Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Ports, Rule, Transparent};
+use perigee_link::{LinkSpec, RateSpec};
+use perigee_pep::{
+    Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Portion, Ports, RateSource, Rates, Rule,
+    SatelliteLink, Transparent,
+};
 use perigee_results::{Proxies as Rows, ProxyRow};
-use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, Opener, ProxySpec, Run, Scenario, Traffic};
-use perigee_units::{Bytes, Time};
+use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, LinkQueue, Opener, ProxySpec, Run, Scenario, Traffic};
+use perigee_units::{Bytes, Rate, Time};
+use perigee_wire::Ports as Plan;
 use rustix::io::ioctl_fionread;
 
 use crate::os::namespace::Namespace;
 use crate::os::tcp_info::{unacknowledged, TcpInfo};
 use crate::run::controls::Controls;
 use crate::run::error::{failed, RunError};
+use crate::run::routes::device_of;
 use crate::run::sockets::IP_AND_TCP;
 
 /// The services of a run.
@@ -115,12 +121,8 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
             continue;
         }
         let name = &proxy.name;
-        if let Some(queue) = proxy.queues.first() {
-            let link = &scenario.links[queue.link as usize].name;
-            return Some(format!(
-                "the proxy `{name}` owns the queue of `{link}`, which the emulated proxy does not; set `enabled = false` in the \
-                 `link` of that side, or use --engine sim"
-            ));
+        if let Some(what) = impossible_queue(scenario, proxy) {
+            return Some(format!("the proxy `{name}` {what}"));
         }
         if proxy.buffer < LEAST_BUFFER {
             return Some(format!(
@@ -138,19 +140,67 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
         }
     }
     let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
-    let mut split = scenario.flows.iter().filter(is_split);
-    if let Some(flow) = split.clone().find(|flow| matches!(flow.traffic, Traffic::Population { .. })) {
-        let (name, kind) = (&flow.name, flow.traffic.kind());
-        return Some(format!(
-            "flow `{name}`, a `{kind}`, is split, and legs are measured for flows of one connection only; leave it out of \
-             `proxies.flows`, or use --engine sim"
-        ));
-    }
-    let flow = split.next().filter(|_| scenario.measure.events)?;
+    let flow = scenario.flows.iter().find(is_split).filter(|_| scenario.measure.events)?;
     let name = &flow.name;
     Some(format!(
         "`measure.events`: flow `{name}` is split, whose legs are not logged; leave it out, or use --engine sim"
     ))
+}
+
+/// Why the service cannot own the queue of a link; `None` if it can, or need not.
+fn impossible_queue(scenario: &Scenario, proxy: &ProxySpec) -> Option<String> {
+    let links = &scenario.links;
+    if let [first, second, ..] = &proxy.queues[..] {
+        let [first, second] = [first, second].map(|queue| &links[queue.link as usize].name);
+        return Some(format!(
+            "owns the queues of `{first}` and `{second}`, and the service that of one link; set `enabled = false` in the `link` \
+             of the other side, or use --engine sim"
+        ));
+    }
+    let link = &links[proxy.queues.first()?.link as usize];
+    fixed_rate(&link.spec).is_none().then(|| {
+        format!(
+            "owns the queue of `{}`, whose rate changes, and the service is told fixed rates here; set `enabled = false` in the \
+             `link` of that side, or use --engine sim",
+            link.name
+        )
+    })
+}
+
+/// The rate of a link, if it does not change.
+fn fixed_rate(spec: &LinkSpec) -> Option<Rate> {
+    let rate = match &spec.rate {
+        RateSpec::Constant(rate) => *rate,
+        RateSpec::Trace(steps) => {
+            let rate = steps.last();
+            steps.iter().all(|(_, other)| other == rate).then_some(rate)?
+        }
+        _ => return None,
+    };
+    spec.states.is_none().then_some(rate)
+}
+
+/// The link whose queue a proxy owns, as the service has it; its legs are named after links.
+fn owned(scenario: &Scenario, queue: &LinkQueue) -> Option<SatelliteLink> {
+    let spec = &scenario.links[queue.link as usize].spec;
+    Some(SatelliteLink {
+        leg: leg_name(scenario, queue.link),
+        interface: device_of(queue.link as usize),
+        source: RateSource::Fixed(Rates { send: Some(fixed_rate(spec)?), receive: None }),
+        oldest: Time::MAX,
+        share: queue.share.as_f64(),
+        overhead: u64::from(spec.overhead),
+        bypass: queue.bypass.as_f64(),
+        policy: queue.policy,
+        subscribers: Vec::new(),
+        other: Portion { weight: 1, floor: queue.floor, ceiling: queue.ceiling },
+    })
+}
+
+/// The name of the legs over a link.
+fn leg_name(scenario: &Scenario, link: u32) -> String {
+    let name = &*scenario.links[link as usize].name;
+    name.rsplit_once('.').map_or(name, |(both, _)| both).to_owned()
 }
 
 /// Starts the services with the rules of a run in temporary namespaces, and ends them.
@@ -204,10 +254,10 @@ fn rule(
     (mtu, controls): (u32, &Controls),
 ) -> Option<Rule> {
     let [source, destination] = connection((number, flow))?;
-    let settings = |end: &LegEnd, leg: &Leg| {
+    let settings = |end: &LegEnd, leg: &Leg, link: u32| {
         let mss = leg.sender.config.mss.min(leg.receiver.config.mss);
         Settings {
-            name: flow.name.to_string(),
+            name: leg_name(scenario, link),
             congestion: vec![controls.name_of(&end.cc).to_owned()],
             // The kernel doubles it to include its own overhead.
             send_buffer: Some(proxy.buffer.as_u64() / 2),
@@ -215,7 +265,8 @@ fn rule(
             ..Settings::default()
         }
     };
-    let (sender_side, receiver_side) = (settings(&before.receiver, before), settings(&after.sender, after));
+    let sender_side = settings(&before.receiver, before, *before.back.first()?);
+    let receiver_side = settings(&after.sender, after, *after.forward.first()?);
     let (client, server) = match flow.traffic.tcp()?.opened_by {
         Opener::Receiver => (receiver_side, sender_side),
         Opener::Sender => (sender_side, receiver_side),
@@ -238,6 +289,9 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
     let proxy = &scenario.proxies[number as usize];
     let rule = |(number, flow, legs)| rule(scenario, proxy, (number, flow), legs, (mtu, controls)).map(Arc::new);
     let rules: Vec<_> = splits(scenario, number).filter_map(rule).collect();
+    let populations =
+        splits(scenario, number).filter(|(_, flow, _)| matches!(flow.traffic, Traffic::Population { .. }));
+    let connections = rules.len() + 1 + populations.count() * Plan::DISTINCT as usize;
     (!rules.is_empty()).then(|| Config {
         workers: 1,
         // The process does more than the service.
@@ -247,12 +301,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         drain: Time::ZERO,
         upgrade_drain: Time::ZERO,
         splice: true,
-        limits: Limits {
-            connections: rules.len() + 1,
-            per_client: usize::MAX,
-            held: proxy.memory,
-            at_limit: AtLimit::Wait,
-        },
+        limits: Limits { connections, per_client: usize::MAX, held: proxy.memory, at_limit: AtLimit::Wait },
         allow: Allow {
             sources: rules.iter().flat_map(|rule| rule.sources.clone()).collect(),
             destinations: rules.iter().flat_map(|rule| rule.destinations.clone()).collect(),
@@ -269,7 +318,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         }),
         forwards: Vec::new(),
         tunnel: None,
-        link: None,
+        link: proxy.queues.first().and_then(|queue| owned(scenario, queue)).map(Arc::new),
         rules,
     })
 }

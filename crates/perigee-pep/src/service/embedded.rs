@@ -62,9 +62,10 @@ impl Embedded {
         self.shared.stats.held.get()
     }
 
-    /// Log lines since the last call, except those of connections: refused settings and reached limits.
+    /// Log lines since the last call: refused settings and reached limits, not those of connections or that a link is shared.
     pub fn notes(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.try_iter().filter(|line| !line.starts_with("connection ")).collect()
+        let is_usual = |line: &String| line.starts_with("connection ") || line.starts_with("link shared ");
+        lines.try_iter().filter(|line| !is_usual(line)).collect()
     }
 }
