@@ -10,7 +10,7 @@ use crate::error::ServiceError;
 use crate::host::intercept::script;
 use crate::host::survey::survey;
 use crate::link;
-use crate::service::answers::ask;
+use crate::service::answers::{ask, silent};
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
 use crate::service::{read, run, take_over};
 use crate::tunnel;
@@ -89,21 +89,21 @@ pub fn main(arguments: &[OsString]) -> u8 {
 fn code(error: &ServiceError) -> u8 {
     match error {
         ServiceError::File { .. } | ServiceError::Pem { .. } | ServiceError::Config(_) | ServiceError::Input(_) => 2,
-        ServiceError::Taken(_) | ServiceError::System { .. } | ServiceError::Transfer(_) | ServiceError::Upgrade(_) => {
-            1
-        }
+        ServiceError::Taken(_)
+        | ServiceError::System { .. }
+        | ServiceError::Transfer(_)
+        | ServiceError::Upgrade(_)
+        | ServiceError::Silent(_) => 1,
     }
 }
 
 fn status(config: &crate::config::Config) -> Result<(), ServiceError> {
-    let failed = |what: String, error| ServiceError::System { what, error };
     let Some(path) = &config.control else {
         let error =
             std::io::Error::other("add `control = \"/run/perigee-pep/control\"` to `[service]`, and restart it");
-        return Err(failed("the service has no control socket".to_owned(), error));
+        return Err(ServiceError::system("the service has no control socket")(error));
     };
-    let state = ask(path).map_err(|error| failed(format!("{}: no service answers", path.display()), error))?;
-    print!("{state}");
+    print!("{}", ask(path).map_err(|error| silent(path, error))?);
     Ok(())
 }
 

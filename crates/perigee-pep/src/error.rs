@@ -37,6 +37,9 @@ pub enum ServiceError {
     /// A new process does not take over from the one that runs.
     #[error("{0}")]
     Upgrade(String),
+    /// No service runs.
+    #[error("{0}")]
+    Silent(String),
     /// Another service has the address.
     #[error("{0}: another perigee-pep has it in this network namespace; stop that one first")]
     Taken(String),

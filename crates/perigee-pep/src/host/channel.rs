@@ -6,12 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::{retry_on_intr, Errno};
 use rustix::net::sockopt::{set_socket_timeout, socket_peercred, Timeout};
 use rustix::net::{
     accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with, AddressFamily, RecvAncillaryBuffer,
-    RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, UCred,
+    RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, UCred,
 };
 
 /// One end of a connection.
@@ -75,6 +76,13 @@ impl Channel {
         self.next(RecvFlags::CMSG_CLOEXEC)?.ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 
+    /// The next message, if it arrives in time; an error at the end of the connection.
+    pub(crate) fn within(&self, time: Timespec) -> io::Result<Option<Message>> {
+        // An error means that a signal has ended the wait.
+        let _ = poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&time));
+        self.arrived()
+    }
+
     /// The next message, if it has arrived; an error at the end of the connection.
     pub(crate) fn arrived(&self) -> io::Result<Option<Message>> {
         self.next(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
@@ -86,6 +94,12 @@ impl Channel {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = retry_on_intr(|| recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags));
         let length = match received {
+            // unix(7): what is beyond the limit of descriptors is closed.
+            Ok(received) if received.flags.contains(ReturnFlags::CTRUNC) => {
+                return Err(io::Error::other(
+                    "a socket more is beyond the limit of open files; raise it (`ulimit -n`)",
+                ));
+            }
             Ok(received) if received.bytes > 0 => received.bytes,
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(Errno::AGAIN) => return Ok(None),

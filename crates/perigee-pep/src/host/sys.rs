@@ -246,14 +246,18 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
     unsafe { command.pre_exec(unblock_signals) }
 }
 
-/// Starts a command whose process has no parent here: the child of this process forks again, and ends.
+/// Starts a command whose process has no parent here: the child of this process forks again, and ends. Its number is that of
+/// the group of the process.
 pub(crate) fn detached(command: &mut std::process::Command) -> &mut std::process::Command {
     use std::os::unix::process::CommandExt as _;
     // SAFETY: between `fork` and `exec` the closure makes async-signal-safe calls only, and allocates nothing.
     unsafe {
-        command.pre_exec(|| match checked(libc::fork())? {
-            0 => checked(libc::setsid()).map(drop),
-            _ => libc::_exit(0),
+        command.pre_exec(|| {
+            checked(libc::setsid())?;
+            match checked(libc::fork())? {
+                0 => Ok(()),
+                _ => libc::_exit(0),
+            }
         })
     }
 }

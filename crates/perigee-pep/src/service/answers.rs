@@ -212,6 +212,29 @@ pub(crate) fn ask(path: &Path) -> io::Result<String> {
     Ok(state)
 }
 
+/// Why no service answers at an address.
+pub(crate) fn silent(path: &Path, error: io::Error) -> ServiceError {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            ServiceError::Silent(format!("not running ({path} is left from one that was killed)"))
+        }
+        io::ErrorKind::NotFound => ServiceError::Silent(format!("not running (nothing is at {path})")),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            ServiceError::Silent(format!("not running ({path} was closed right now)"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            let what = format!("{path}: run it as root");
+            ServiceError::System { what, error }
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            let error = io::Error::other("it is busy, or was stopped; try again");
+            ServiceError::System { what: format!("{path}: the service does not answer"), error }
+        }
+        _ => ServiceError::System { what: format!("{path}: no service answers"), error },
+    }
+}
+
 /// Clients that wait to be accepted, at most [`AT_ONCE`].
 fn accepted(listener: impl std::os::fd::AsFd) -> impl Iterator<Item = OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<Config, ServiceError> {
 /// # Errors
 /// If it cannot start, or a worker fails.
 pub fn run(path: &Path) -> Result<(), ServiceError> {
-    serve(path, read(path)?, Inherited::default())
+    serve(path, read(path)?, &mut Inherited::default())
 }
 
 /// Runs the service in place of a process that has run it until now, and goes on with its connections.
@@ -76,13 +76,13 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
 /// If it cannot start: then the older process goes on.
 pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
     let config = read(path)?;
-    let inherited = Inherited::ask(&config)?;
-    serve(path, config, inherited)
+    let mut inherited = Inherited::default();
+    let ended = inherited.ask(&config).and_then(|()| serve(path, config, &mut inherited));
+    ended.inspect_err(|error| inherited.refuse(error))
 }
 
-fn serve(path: &Path, config: Config, mut inherited: Inherited) -> Result<(), ServiceError> {
+fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), ServiceError> {
     let config = Arc::new(config);
-    let is_first = inherited.standing().is_none();
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
@@ -117,13 +117,14 @@ fn serve(path: &Path, config: Config, mut inherited: Inherited) -> Result<(), Se
         let socket = own.map_or_else(|| TcpListener::bind(address), Ok)?;
         socket.set_nonblocking(true).map(|()| socket)
     };
-    let metrics = config.metrics.map(&mut serve).transpose().map_err(ServiceError::system("service.metrics"))?;
+    let mut serve = |address| serve(address).map_err(ServiceError::system(&format!("service.metrics {address}")));
+    let metrics = config.metrics.map(&mut serve).transpose()?;
     let kept = Kept { lock, confinement, manager };
     let mut service = Service::start(path, config, shared, link, kept, inherited)?;
     control.iter_mut().for_each(Control::own);
     service.kept.manager.tell("READY=1");
-    if !is_first {
-        succession::new::tell_ready();
+    if let Some(before) = inherited.standing() {
+        succession::new::tell_ready(before);
     }
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
@@ -176,7 +177,7 @@ impl Service {
         shared: Arc<Shared>,
         link: Option<Link>,
         kept: Kept,
-        mut inherited: Inherited,
+        inherited: &mut Inherited,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
@@ -231,14 +232,7 @@ impl Service {
             while let Some(signal) = next_signal(signals) {
                 self.on_signal(signal);
             }
-            let now = monotonic();
-            let state = if self.deadline.is_some() { "draining" } else { "running" };
-            let stats = &self.shared.stats;
-            answers.serve(
-                now,
-                || stats.status(now - self.began, state) + &self.report.status(),
-                || stats.prometheus() + &self.report.prometheus(),
-            );
+            self.inform(&mut answers);
             if let Some(channel) = answers.successor() {
                 self.answer(channel, &mut answers);
             }
@@ -284,6 +278,18 @@ impl Service {
             }
             self.kept.manager.tell("WATCHDOG=1");
         }
+    }
+
+    /// Answers queries for its state, without waiting.
+    fn inform(&self, answers: &mut Answers) {
+        let now = monotonic();
+        let state = if self.deadline.is_some() { "draining" } else { "running" };
+        let stats = &self.shared.stats;
+        answers.serve(
+            now,
+            || stats.status(now - self.began, state) + &self.report.status(),
+            || stats.prometheus() + &self.report.prometheus(),
+        );
     }
 
     /// Gives free memory back after a peak.

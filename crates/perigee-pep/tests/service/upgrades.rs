@@ -46,6 +46,24 @@ fn upgrade_with(world: &World, service: &Service, config: &Path) {
     until(|| service.id() != before);
 }
 
+/// The environment in which `nft` does something else before it changes rules.
+fn with_nft(world: &World, instead: &str) -> (&'static str, String) {
+    let (own, path) = (world.folder.path().join("nft"), std::env::var("PATH").unwrap());
+    fs::write(
+        &own,
+        format!("#!/bin/bash\nif [ \"$1\" = -f ]; then {instead}; fi\nPATH=${{PATH#*:}} exec nft \"$@\"\n"),
+    )
+    .unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+    ("PATH", format!("{}:{path}", world.folder.path().display()))
+}
+
+/// Whether a process runs whose command line has these words.
+fn runs(words: &str) -> bool {
+    let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(words))
+}
+
 /// One request of a client, whose end is a half-close, and the response; their sizes depend on the number.
 fn transfer(world: &World, number: usize) -> io::Result<usize> {
     let sizes = [16, 1_000, 20_000, 100_000];
@@ -206,16 +224,20 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(said(&output).contains(fix), "{output:?}");
     }
-    let file = world.config(&right);
-    // Its programs fail after the old process has stopped to accept.
-    let broken = world.folder.path().join("nft");
-    fs::write(&broken, "#!/bin/sh\necho it is broken >&2\nexit 1\n").unwrap();
-    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", world.folder.path().display(), std::env::var("PATH").unwrap());
-    let output = ask_for_upgrade(&world.router, &file, &[("PATH", path)]);
+    // It fails before the old process has stopped to accept.
+    let _taken = world.router.listen("127.0.0.1:9469");
+    let file = world.config(&config(&world, "metrics = \"127.0.0.1:9469\"\n"));
+    let output = ask_for_upgrade(&world.router, &file, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let reason = "service.metrics 127.0.0.1:9469: Address already in use";
+    assert!(said(&output).contains(reason), "{output:?}");
+    service.await_line(&["this process goes on", "did not take over: ", reason]);
+    // And after that.
+    let (file, path) = (world.config(&right), with_nft(&world, "exit 1"));
+    let output = ask_for_upgrade(&world.router, &file, &[path]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(said(&output).contains("goes on: interception: `nft -f -`"), "{output:?}");
-    service.await_line(&["this process goes on", "did not take over"]);
+    service.await_line(&["this process goes on", "did not take over: interception: `nft -f -`"]);
     assert_eq!(world.router.execute("nft list table inet perigee_pep"), rules);
     echo(&mut client, &mut server);
     for (listen, _) in PORTS {
@@ -232,6 +254,60 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
     service.await_line(&["reloaded"]);
     drop((client, server));
     service.stop();
+    assert_eq!(interception(&world), (false, 0));
+}
+
+#[test]
+fn a_new_process_that_hangs_is_ended_in_time_and_the_old_one_answers_meanwhile() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen(PORTS[0].0);
+    let service = world.start(&config(&world, "confine = false\n"));
+    let (mut client, mut server) = connected(&world, &listener);
+    let (file, path) = (world.folder.path().join("pep.toml"), with_nft(&world, "exec -a \"$0 hangs\" sleep 600"));
+    let hanging = format!("take-over\0{}", file.display());
+    let program = format!("{} hangs", world.folder.path().join("nft").display());
+    let output = thread::scope(|scope| {
+        let upgrade = scope.spawn(|| ask_for_upgrade(&world.router, &file, &[path]));
+        // Its last step, when the old one accepts nothing.
+        until(|| runs(&hanging) && runs(&program));
+        assert!(world.ask("status").starts_with("state running\n"));
+        upgrade.join().unwrap()
+    });
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let reason = "the new process did not answer in 10 s";
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("goes on: {reason}")), "{output:?}");
+    service.await_line(&["this process goes on", &format!("did not take over: {reason}")]);
+    until(|| !runs(&hanging) && !runs(&program));
+    echo(&mut client, &mut server);
+    drop(connected(&world, &listener));
+    upgrade(&world, &service);
+    drop((client, server));
+    service.stop();
+}
+
+#[test]
+fn a_kill_of_the_old_process_during_an_upgrade_is_told_as_that() {
+    let Some(world) = World::new() else { return };
+    let text = config(&world, "confine = false\n");
+    let service = world.start(&text);
+    let control = world.folder.path().join("control");
+    let (file, path) =
+        (world.folder.path().join("pep.toml"), with_nft(&world, "sleep 2; PATH=${PATH#*:} exec nft \"$@\""));
+    let output = thread::scope(|scope| {
+        let upgrade = scope.spawn(|| ask_for_upgrade(&world.router, &file, &[path]));
+        until(|| runs(&format!("{}\0-f", world.folder.path().join("nft").display())));
+        service.signal(Signal::KILL);
+        upgrade.join().unwrap()
+    });
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "perigee-pep: the old process has ended, and no service runs: start it\n");
+    let mut status = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+    let output = world.router.enter(|| status.arg("status").arg(&file).output().unwrap());
+    let left = format!("perigee-pep: not running ({} is left from one that was killed)\n", control.display());
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(1), left));
+    drop(service);
+    world.start(&text).stop();
     assert_eq!(interception(&world), (false, 0));
 }
 

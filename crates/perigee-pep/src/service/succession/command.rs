@@ -4,14 +4,14 @@ use std::env;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{ChildStdout, Command, Stdio};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::io::{retry_on_intr, Errno};
+use rustix::process::{kill_process, kill_process_group, Pid, Signal};
 
 use super::new::{check, connect, READY_WORD};
-use super::{Standing, RELOAD, RELOADED};
+use super::{Standing, NEW_PROCESS, PATIENCE, RELOAD, RELOADED};
 use crate::config::Config;
 use crate::error::ServiceError;
 use crate::host::channel::Channel;
@@ -33,7 +33,7 @@ pub(crate) fn upgrade(path: &Path) -> Result<String, ServiceError> {
     check(&config, &running)?;
     match unit(running.process) {
         Some(unit) => upgrade_unit(&unit, &config, &running),
-        None => replace(path, &running),
+        None => replace(path, &config),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn reload(path: &Path) -> Result<String, ServiceError> {
     }
     drop(channel);
     check(&config, &running)?;
-    replace(path, &running)
+    replace(path, &config)
 }
 
 fn signal(main: Pid, error: &ServiceError) -> Result<String, ServiceError> {
@@ -82,52 +82,81 @@ fn unit(process: u32) -> Option<String> {
 
 /// Has systemd start this program with the rights and limits of the unit: its reload calls [`reload`].
 fn upgrade_unit(unit: &str, config: &Config, before: &Standing) -> Result<String, ServiceError> {
-    let failed = |error: io::Error| {
-        ServiceError::Upgrade(format!("version {} goes on; `journalctl -u {unit}` has more: {error}", before.version))
+    let failed = |error: io::Error| match who_runs(config) {
+        Ok(runs) => ServiceError::Upgrade(format!("{runs}; `journalctl -u {unit}` has more: {error}")),
+        Err(error) => error,
     };
     execute(&format!("systemctl reload {unit}"), None).map_err(failed)?;
     let (_, now) = connect(config)?;
     if now.process == before.process && before.version != VERSION {
         return Err(failed(io::Error::other("the unit is an older one: `systemctl daemon-reload`, then try again")));
     }
-    Ok(if now.process == before.process { "reloaded".to_owned() } else { replaced(before) })
+    Ok(if now.process == before.process {
+        "reloaded".to_owned()
+    } else {
+        replaced(&before.process.to_string(), &before.version)
+    })
 }
 
 /// Starts this program as the next process of the service, and waits until it runs.
-fn replace(path: &Path, before: &Standing) -> Result<String, ServiceError> {
+fn replace(path: &Path, config: &Config) -> Result<String, ServiceError> {
     let system = || ServiceError::system("starting the new process");
     let mut command = Command::new(env::current_exe().map_err(system())?);
     command.arg(TAKE_OVER).arg(path).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = detached(&mut command).spawn().map_err(system())?;
-    let mut said = String::new();
-    if let Some(mut output) = child.stdout.take() {
-        let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        while poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&timeout))
-            .map_err(|error| system()(error.into()))?
-            > 0
-        {
-            let mut part = [0; 1024];
-            match output.read(&mut part).map_err(system())? {
-                0 => break,
-                length => said.push_str(&String::from_utf8_lossy(&part[..length])),
-            }
-        }
-    }
+    let said = child.stdout.take().map_or_else(|| Ok(Some(String::new())), said).map_err(system())?;
     // It has ended: the service is its child.
     child.wait().map_err(system())?;
-    if said.starts_with(READY_WORD) {
-        return Ok(replaced(before));
+    let Some(said) = said else {
+        let killed = Pid::from_raw(child.id() as i32).map(|group| kill_process_group(group, Signal::KILL));
+        let is_left = killed.is_some_and(|killed| killed == Err(Errno::PERM));
+        let hint = if is_left { ", and cannot be killed: `kill -9` its `take-over`" } else { "" };
+        let seconds = PATIENCE.as_nanos() / 1_000_000_000;
+        let message = format!("{}: {NEW_PROCESS} did not answer in {seconds} s{hint}", who_runs(config)?);
+        return Err(ServiceError::Upgrade(message));
+    };
+    let said = said.trim().split_once(' ');
+    if let Some((READY_WORD, before)) = said {
+        let (process, version) = before.split_once(' ').unwrap_or((before, ""));
+        return Ok(replaced(process, version));
     }
-    let (code, reason) = said.trim_end().split_once(' ').unwrap_or(("1", "the new process has ended without a word"));
-    let message = format!("version {} goes on: {reason}", before.version);
+    let (code, reason) = said.unwrap_or(("1", "the new process has ended without a word"));
+    let message = format!("{}: {reason}", who_runs(config)?);
     Err(if code == "2" { ServiceError::Input(message) } else { ServiceError::Upgrade(message) })
 }
 
-fn replaced(before: &Standing) -> String {
-    format!("{VERSION} runs; process {} of {} ends its connections", before.process, before.version)
+/// Reads the output of the new process to its end; `None`: for a time it has said nothing.
+fn said(mut output: ChildStdout) -> io::Result<Option<String>> {
+    // Later than the old process, whose log then has the reason.
+    let timeout = Timespec { tv_sec: (PATIENCE.as_nanos() / 1_000_000_000) as i64 + 1, tv_nsec: 0 };
+    let mut said = String::new();
+    loop {
+        let mut polled = [PollFd::new(&output, PollFlags::IN)];
+        if retry_on_intr(|| poll(&mut polled, Some(&timeout)))? == 0 {
+            return Ok(None);
+        }
+        let mut part = [0; 1024];
+        match output.read(&mut part)? {
+            0 => return Ok(Some(said)),
+            length => said.push_str(&String::from_utf8_lossy(&part[..length])),
+        }
+    }
+}
+
+/// After a failure; an error if that is no process.
+fn who_runs(config: &Config) -> Result<String, ServiceError> {
+    match connect(config) {
+        Ok((_, running)) => Ok(format!("version {} goes on", running.version)),
+        Err(ServiceError::Silent(_)) => {
+            Err(ServiceError::Silent("the old process has ended, and no service runs: start it".to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn replaced(process: &str, version: &str) -> String {
+    format!("{VERSION} runs; process {process} of {version} ends its connections")
 }
 
 /// The command of the next process.
 pub(crate) const TAKE_OVER: &str = "take-over";
-/// How long the new process may say nothing.
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@
 //! | its rules and threads: `runs` | `done`; leaves rules and files, and drains |
 //!
 //! Both have the same sockets, so that no connection is lost that waits in the queue of one. Until `done` the old process goes on where it
-//! was if the new one ends. Afterwards it drains, and ends with `stop` of the new one, which outlives it: the rules are needed as long.
+//! was if the new one ends, or says nothing for [`PATIENCE`]. Afterwards it drains, and ends with `stop` of the new one, which outlives it: the rules are needed as long.
 
 pub(crate) mod command;
 pub(crate) mod new;
@@ -18,8 +18,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use perigee_units::Time;
+
 use crate::config::Transparent;
-use crate::host::channel::Channel;
+use crate::host::channel::{Channel, Message};
 
 /// The other processes of the service.
 #[derive(Debug, Default)]
@@ -135,15 +137,33 @@ fn numbers(transparent: &Transparent) -> [u32; 3] {
     [u32::from(transparent.port), transparent.mark, transparent.table]
 }
 
-/// Waits for a message.
-fn expect(channel: &Channel, expected: &[u8]) -> io::Result<()> {
-    let message = channel.receive()?;
+/// Checks which message this is.
+fn expect(message: &Message, expected: &[u8]) -> io::Result<()> {
     if message.bytes == expected {
         return Ok(());
     }
     Err(io::Error::other(message.text().trim_end()))
 }
 
+/// Why one process has nothing more from the other: the last that it has said, if it has gone.
+fn reason(channel: &Channel, who: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            match channel.arrived() {
+                Ok(Some(message)) => message.text().trim_end().to_owned(),
+                _ => format!("{who} has ended"),
+            }
+        }
+        io::ErrorKind::TimedOut => format!("{who} did not answer in {} s", PATIENCE.as_nanos() / 1_000_000_000),
+        _ => error.to_string(),
+    }
+}
+
+/// How long the old process, and `upgrade`, wait for each answer of the new one.
+const PATIENCE: Time = Time::from_secs(10);
+/// Both of them, in errors.
+const NEW_PROCESS: &str = "the new process";
+const OLD_PROCESS: &str = "the running process";
 const PROTOCOL: &str = "perigee-pep 1";
 const RUNNING: &str = "running";
 /// Requests of a new process, the first with its version after a space.

@@ -4,18 +4,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use perigee_text::one_line;
 use perigee_units::Time;
 use rustix::net::{socket, AddressFamily, SocketType};
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 use super::{
-    expect, numbers, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, METRICS, OFFER, OLDER, READY, RUNS,
-    SUCCESSORS, WAITS, YOURS,
+    expect, numbers, reason, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, METRICS, OFFER, OLDER,
+    OLD_PROCESS, READY, RUNS, SUCCESSORS, WAITS, YOURS,
 };
 use crate::config::{successors, Config};
 use crate::error::ServiceError;
 use crate::host::channel::{Channel, Message};
 use crate::host::sys::network_cookie;
+use crate::service::answers::{ask, silent};
 use crate::service::hold::Waited;
 use crate::shared::handover::Left;
 use crate::version::VERSION;
@@ -33,12 +35,13 @@ impl Inherited {
     ///
     /// # Errors
     /// If none answers, or cannot be replaced by one with this configuration.
-    pub(crate) fn ask(config: &Config) -> Result<Self, ServiceError> {
+    pub(crate) fn ask(&mut self, config: &Config) -> Result<(), ServiceError> {
         let (channel, standing) = connect(config)?;
-        let taken = ServiceError::system("the running process");
-        let mut sockets = Vec::new();
+        let channel = &*self.channel.insert(channel);
+        self.standing = Some(standing);
+        let sockets = &mut self.sockets;
         let mut take = || -> io::Result<()> {
-            channel.send(format!("{OFFER} {VERSION}").as_bytes(), None)?;
+            tell(channel, format!("{OFFER} {VERSION}").as_bytes())?;
             loop {
                 match channel.receive()? {
                     Message { bytes, .. } if bytes == ALL => return Ok(()),
@@ -49,13 +52,18 @@ impl Inherited {
                 }
             }
         };
-        take().map_err(taken)?;
-        let mut inherited = Self { channel: Some(channel), sockets, standing: Some(standing) };
-        inherited.check_network()?;
-        if let Some(log) = inherited.take(LOG) {
+        take().map_err(|error| lost(channel, &error))?;
+        self.check_network()?;
+        if let Some(log) = self.take(LOG) {
             dup2_stderr(log).map_err(|error| ServiceError::system("log")(error.into()))?;
         }
-        Ok(inherited)
+        Ok(())
+    }
+
+    /// Tells the older process, whose log has it then, why this one does not take over.
+    pub(crate) fn refuse(&self, error: &ServiceError) {
+        // Without a channel it has taken over, or has not asked.
+        let _ = self.channel.as_ref().map(|channel| channel.send(one_line(&error.to_string()).as_bytes(), None));
     }
 
     fn check_network(&self) -> Result<(), ServiceError> {
@@ -109,7 +117,7 @@ impl Inherited {
         let Some(channel) = &self.channel else { return Ok(Waited::default()) };
         let mut clients = Vec::new();
         let mut receive = || -> io::Result<()> {
-            channel.send(READY, None)?;
+            tell(channel, READY)?;
             loop {
                 match channel.receive()? {
                     Message { bytes, .. } if bytes == YOURS => return Ok(()),
@@ -118,16 +126,18 @@ impl Inherited {
                 }
             }
         };
-        receive().map_err(ServiceError::system("the running process"))?;
+        receive().map_err(|error| lost(channel, &error))?;
         Ok(Waited { device: self.take(DEVICE).map(|device| Arc::new(device.into())), clients })
     }
 
     /// Tells the older process that this one runs; returns all that are older. On an error the older process goes on.
     pub(crate) fn conclude(&mut self) -> Result<Vec<Channel>, ServiceError> {
         let Some(channel) = self.channel.take() else { return Ok(Vec::new()) };
-        let told = channel.send(RUNS, None).and_then(|()| expect(&channel, DONE));
-        told.map_err(ServiceError::system("the running process"))?;
+        let done = tell(&channel, RUNS).and_then(|()| expect(&channel.receive()?, DONE));
+        done.map_err(|error| lost(&channel, &error))?;
         let older = self.take_all(OLDER).into_iter().filter_map(|socket| Channel::of(socket).ok());
+        // What this configuration does not need is closed.
+        self.sockets.clear();
         Ok(older.chain([channel]).collect())
     }
 }
@@ -142,9 +152,13 @@ pub(super) fn connect(config: &Config) -> Result<(Channel, Standing), ServiceErr
         return Err(ServiceError::Input(message.to_owned()));
     };
     let path = successors(control);
-    let what = format!("{}: no service answers (one of a version without `upgrade` needs a restart)", path.display());
-    let channel = Channel::connect(&path).map_err(ServiceError::system(&what))?;
-    let standing = channel.receive().map_err(ServiceError::system(&what))?;
+    let connected = Channel::connect(&path).and_then(|channel| Ok((channel.receive()?, channel)));
+    let (standing, channel) = connected.map_err(|error| match ask(control) {
+        Ok(_) if error.kind() == io::ErrorKind::NotFound => {
+            ServiceError::Upgrade("a version without `upgrade` runs; restart it".to_owned())
+        }
+        _ => silent(&path, error),
+    })?;
     let standing = Standing::parse(standing.text()).map_err(ServiceError::Upgrade)?;
     if standing.is_ending {
         return Err(ServiceError::Upgrade("the service is being stopped".to_owned()));
@@ -184,10 +198,22 @@ fn read_left(message: &[u8], server: OwnedFd) -> Option<Left> {
     Some(Left { syn: parts.next()?.to_vec(), server, began, deadline, connected })
 }
 
-/// Tells `upgrade`, which reads this process's output to its end, that it runs.
-pub(crate) fn tell_ready() {
+/// Begins a step of the older process. `upgrade` sees the line, and knows that this process goes on.
+fn tell(channel: &Channel, step: &[u8]) -> io::Result<()> {
     // An error means that nobody waits for it.
-    let _ = rustix::io::write(io::stdout(), format!("{READY_WORD}\n").as_bytes());
+    let _ = rustix::io::write(io::stdout(), b"\n");
+    channel.send(step, None)
+}
+
+fn lost(channel: &Channel, error: &io::Error) -> ServiceError {
+    ServiceError::Upgrade(reason(channel, OLD_PROCESS, error))
+}
+
+/// Tells `upgrade`, which reads this process's output to its end, that it runs, and in place of which one.
+pub(crate) fn tell_ready(before: &Standing) {
+    let Standing { process, version, .. } = before;
+    // An error means that nobody waits for it.
+    let _ = rustix::io::write(io::stdout(), format!("{READY_WORD} {process} {version}\n").as_bytes());
     let _ = dup2_stdout(io::stderr());
 }
 

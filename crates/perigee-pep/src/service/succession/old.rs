@@ -5,13 +5,14 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::mpsc::channel as queue;
 
 use perigee_units::Time;
+use rustix::event::Timespec;
 
 use super::{
-    expect, numbers, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, METRICS, OFFER, OLDER, READY, RELOAD,
-    RELOADED, RUNS, SUCCESSORS, WAITS, YOURS,
+    expect, numbers, reason, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, METRICS, NEW_PROCESS, OFFER,
+    OLDER, PATIENCE, READY, RELOAD, RELOADED, RUNS, SUCCESSORS, WAITS, YOURS,
 };
 use crate::event_loop::Command;
-use crate::host::channel::Channel;
+use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
 use crate::host::intercept::{routes, Interception};
 use crate::service::answers::Answers;
@@ -23,7 +24,7 @@ use crate::shared::log::quoted;
 use crate::version::VERSION;
 
 impl Service {
-    /// Answers a process that has connected. The time that it takes is bounded by that of each message.
+    /// Answers a process that has connected. The time that it takes is bounded by that of each message, [`PATIENCE`].
     pub(in crate::service) fn answer(&mut self, channel: Channel, answers: &mut Answers) {
         let standing = Standing {
             version: VERSION.to_owned(),
@@ -34,7 +35,7 @@ impl Service {
             routes: self.config.transparent.as_ref().map_or_else(Vec::new, |one| routes(&self.config, one)),
         };
         // Who asks for nothing else has gone.
-        let asked = channel.send(standing.to_string().as_bytes(), None).and_then(|()| channel.receive());
+        let asked = channel.send(standing.to_string().as_bytes(), None).and_then(|()| self.hear(&channel, answers));
         let Ok(asked) = asked else { return };
         let answer = match asked.text().split_once(' ') {
             _ if standing.is_ending => "the service is being stopped".to_owned(),
@@ -52,9 +53,8 @@ impl Service {
         let process = channel.peer().map(|peer| peer.pid.as_raw_nonzero().get());
         let offered = process.and_then(|process| {
             self.offer(&channel, answers)?;
-            expect(&channel, READY)?;
-            self.kept.manager.tell("WATCHDOG=1");
-            self.give(&channel, process).map(|pause| (process, pause))
+            expect(&self.hear(&channel, answers)?, READY)?;
+            self.give(&channel, answers, process).map(|pause| (process, pause))
         });
         match offered {
             Ok((process, pause)) => {
@@ -62,10 +62,25 @@ impl Service {
                 self.retire(channel, answers, &words);
             }
             Err(error) => {
-                let version = quoted(version);
-                self.shared.log.line(format!("this process goes on: version={version} did not take over: {error}"));
+                let (version, reason) = (quoted(version), reason(&channel, NEW_PROCESS, &error));
+                // If it lives it learns that it is too late.
+                let _ = channel.send(reason.as_bytes(), None);
+                self.shared.log.line(format!("this process goes on: version={version} did not take over: {reason}"));
             }
         }
+    }
+
+    /// Waits for the next message of a new process, and answers queries meanwhile.
+    fn hear(&self, channel: &Channel, answers: &mut Answers) -> io::Result<Message> {
+        let deadline = monotonic() + PATIENCE;
+        while monotonic() < deadline {
+            self.inform(answers);
+            self.kept.manager.tell("WATCHDOG=1");
+            if let Some(message) = channel.within(LOOK)? {
+                return Ok(message);
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// Sends all sockets but those of connections.
@@ -91,7 +106,7 @@ impl Service {
     }
 
     /// Accepts no more, and goes on with that if the new process does not run. Returns how long nobody has accepted.
-    fn give(&mut self, channel: &Channel, process: i32) -> io::Result<Time> {
+    fn give(&mut self, channel: &Channel, answers: &mut Answers, process: i32) -> io::Result<Time> {
         let began = monotonic();
         let (done, rested) = queue();
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Do(Order::Rest(done.clone()))));
@@ -99,21 +114,21 @@ impl Service {
         // One answer of each worker; none if it has failed, which the next check of the threads reports.
         rested.into_iter().for_each(drop);
         let waited = self.hold.take().map(|hold| hold.stop(&self.shared)).unwrap_or_default();
-        let given = self.conclude(channel, &waited.clients, process);
+        let given = self.conclude(channel, answers, &waited.clients, process);
         if given.is_err() {
             self.take_back(waited);
         }
         given.map(|()| monotonic() - began)
     }
 
-    fn conclude(&self, channel: &Channel, clients: &[Left], process: i32) -> io::Result<()> {
+    fn conclude(&self, channel: &Channel, answers: &mut Answers, clients: &[Left], process: i32) -> io::Result<()> {
         for Left { syn, server, began, deadline, connected } in clients {
             let times = [*began, *deadline, connected.unwrap_or_default()].map(|time| time.as_nanos().to_string());
             let message = [format!("{WAITS} {} ", times.join(" ")).as_bytes(), syn].concat();
             channel.send(&message, Some(server.as_fd()))?;
         }
         channel.send(YOURS, None)?;
-        expect(channel, RUNS)?;
+        expect(&self.hear(channel, answers)?, RUNS)?;
         // The first message of the new process to the manager follows.
         self.kept.manager.tell(&format!("MAINPID={process}"));
         channel.send(DONE, None)
@@ -155,3 +170,6 @@ impl Service {
         self.shared.log.line(format!("replaced {words} draining connections={open} seconds={within}"));
     }
 }
+
+/// How long queries wait meanwhile.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
