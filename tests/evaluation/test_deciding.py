@@ -57,8 +57,10 @@ def test_the_worst_cell_has_the_largest_mean_and_the_surest_one_decides() -> Non
     marked = sum(cell.times_beyond["mine"] > 1 for cell in found.cells)
     assert (found.beyond, found.beyond_by_mean) == (1, marked - 1) == (1, 1)
     said = key_figure(Finding(CRITERIA[2], Verdict.FAIL, "", [found]))
-    assert "; decided by sure: 3.00 ± 0.06 %; allowed: at most 2.0 %, 6 rounds, P < 0.001" in said
-    assert said.startswith("Loss: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %; worst of 3 cells, 3 rounds, P = ")
+    assert said == (
+        "Loss: decided by sure: 3.00 ± 0.06 %; allowed: at most 2.0 %, 6 rounds, P < 0.001; "
+        "worst mean of 3 cells, undecided: far: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %"
+    )
 
 
 def test_three_rounds_fail_nothing_but_what_does_not_vary() -> None:

@@ -36,7 +36,7 @@ from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import ONLY_PRINTED, Cell, Finding, judge, judge_measure, not_measured, together
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, evaluate
+from perigee.evaluation.running import NOT_CHOSEN, choose, evaluate
 from perigee.evaluation.several import Several
 from perigee.evaluation.studies import (
     Candidate,
@@ -266,7 +266,10 @@ def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing()
     assert failed.deploy == "No. mine fails 1 of 30 criteria: 5.1.3."
     assert failed.where.endswith("to be documented: 7.5.")
     alone = [one if one.criterion.id == "7.5" else not_measured(one.criterion, NOT_CHOSEN) for one in findings()]
-    assert summarize(mine, alone).deploy.startswith("Not judged as a whole: 1 of 30 criteria was")
+    assert summarize(mine, alone).deploy == (
+        "Not judged as a whole: of 30 criteria 1 was measured for mine: "
+        "1 passed; 0 failed; 0 not met, to be documented; 0 undecided."
+    )
     assert "5.1.1" in summarize(mine, alone).missing
     none = [not_measured(one.criterion, NOT_CHOSEN) for one in alone]
     assert "environment" not in summarize(mine, none).where
@@ -352,6 +355,17 @@ def test_wrong_input_is_refused_before_anything_runs(
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["wrong.toml"]
+
+
+def test_a_criterion_that_readers_judge_does_not_keep_others_from_being_measured() -> None:
+    found = evaluate(
+        dataclasses.replace(ORDER, candidate=candidate("reno"), chosen=choose(["8", "7.11"])),
+        lambda _: contextlib.nullcontext(lambda *_, **__: None),
+        lambda _: None,
+    )
+    of = {one.criterion.id: one for one in found}
+    assert of["7.11"].verdict is Verdict.PASS
+    assert "--answers" in of["8"].reason
 
 
 def test_an_empty_form_is_written_and_its_answers_are_on_the_page(perigee: Perigee, tmp_path: Path) -> None:

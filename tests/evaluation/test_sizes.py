@@ -15,7 +15,7 @@ from perigee.evaluation.judging import Finding
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import left_open
 from perigee.evaluation.studies import Candidate, Order, fingerprints
-from perigee.evaluation.summary import key_figure, summarize
+from perigee.evaluation.summary import CLOSED_BY, key_figure, left_words, summarize
 
 PARTS = {"5.1.3", "5.2.1", "6.3"}
 """The criteria whose reduced studies leave out cells."""
@@ -46,6 +46,10 @@ def test_the_summary_says_what_the_reduced_size_leaves_open() -> None:
     small = [left_open(QUICK, one) if one.criterion.study else one for one in passed]
     said = summarize(MINE, small)
     assert said.deploy == "Not decided at the reduced size. mine fails none of its cells."
-    assert said.missing == "Nothing. Left open, since the reduced size has a part of the cells: 5.1.3, 5.2.1, 6.3."
-    assert key_figure(small[2]) == "left open: the reduced size has 3 % of the cells, and none is beyond its threshold"
+    left = f"Left open, since the reduced size has a part of the cells: 5.1.3, 5.2.1, 6.3. {CLOSED_BY}"
+    assert (said.missing, left_words(small)) == (f"Nothing. {left}", left)
+    assert left_words(passed) == ""
+    assert (
+        key_figure(small[2]) == "left open: the reduced size has 3 % of the cells, none beyond; the whole size decides"
+    )
     assert summarize(MINE, passed).deploy.startswith("In experiments.")

@@ -183,6 +183,8 @@ def evaluate(
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
     say(summary.scope(findings))
+    if left := summary.left_words(findings):
+        say(left)
     say(summary.summarize(candidate, findings).deploy)
     result(str(target))
     if summary.exit_code(findings):

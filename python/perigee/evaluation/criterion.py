@@ -19,7 +19,7 @@ OTHER = "other"
 ECN_OF_TCP = "Its study is about ECN as TCP negotiates it."
 OWN_CONNECTIONS = "Its study has short connections, which flows over QUIC here do not open one by one."
 TCP_ALONE = "Its study is about parts of TCP."
-HUMAN = "A reader judges this by the author's text, see below."
+HUMAN = "A reader judges this by the author's answers: “What a reader judges” on the page, filled in by --answers FILE."
 
 WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
 

@@ -43,7 +43,7 @@ def choose(ids: Collection[str]) -> tuple[str, ...]:
     """Return ids of criteria, checked, each once.
 
     Raises:
-        InputError: there is no such criterion, or nothing measures it.
+        InputError: there is no such criterion, or nothing measures any of them.
 
     Examples:
         >>> choose(["7.5", "5.1.1", "7.5"])
@@ -54,8 +54,9 @@ def choose(ids: Collection[str]) -> tuple[str, ...]:
         if one not in known:
             listed = ", ".join(known)
             raise InputError(f"--criterion {one}: RFC 9743 has no such criterion; the criteria are: {listed}")
-        if not known[one].study:
-            raise InputError(f"--criterion {one}: it is not measured: {known[one].reason}")
+    if ids and not any(known[one].study for one in ids):
+        one = next(iter(ids))
+        raise InputError(f"--criterion {one}: it is not measured: {known[one].reason} Give one more that is measured")
     return tuple(dict.fromkeys(ids))
 
 
@@ -137,7 +138,7 @@ def left_open(order: Order, found: Finding) -> Finding:
     if not order.quick or found.verdict is not Verdict.PASS or not share_left_out(found.criterion):
         return found
     share = 100 * (1 - share_left_out(found.criterion))
-    left = f"left open: the reduced size has {share:.0f} % of the cells, and none is beyond its threshold"
+    left = f"left open: the reduced size has {share:.0f} % of the cells, none beyond; the whole size decides"
     return dataclasses.replace(found, verdict=Verdict.UNDECIDED, left_open=left)
 
 

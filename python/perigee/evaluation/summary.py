@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ MANY = 1000
 """Rounds of which no more is said."""
 LEAST = 0.0001
 """Figures closer to 0 are said to be."""
+CLOSED_BY = "The same command without --quick decides it (all criteria: Reno 5 min of a core, others a third more)."
+"""What decides what the reduced size leaves open; times as in `docs/guide/evaluate-and-attack.md`."""
 SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of deployment."""
 
@@ -56,8 +58,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
         measured = len(findings) - len(of[Verdict.UNKNOWN])
         were = "was" if measured == 1 else "were"
         deploy = (
-            f"Not judged as a whole: {measured} of {len(findings)} criteria {were} measured, "
-            f"and {candidate.called} fails none of them."
+            f"Not judged as a whole: of {len(findings)} criteria {measured} {were} measured for {candidate.called}: "
+            f"{_counts(of)}."
         )
     elif any(one.criterion.id.startswith(SAFETY) for one in near):
         deploy = f"Undecided: {candidate.called} fails no criterion, and is near a threshold of safety that scatters."
@@ -82,28 +84,40 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if near:
         missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
     if left:
-        missing.append(f"Left open, since the reduced size has a part of the cells: {_listed(left)}.")
+        missing.append(left_words(left))
     return Summary(deploy, " ".join(where), " ".join(missing))
 
 
-def key_figure(found: Finding) -> str:
-    """Return the worst figure of the measure that the verdict rests on, with what is allowed; why there is none.
+def left_words(findings: Sequence[Finding]) -> str:
+    """Return which criteria the reduced size leaves open, and what closes them; empty: none."""
+    left = [one for one in findings if one.left_open]
+    return f"Left open, since the reduced size has a part of the cells: {_listed(left)}. {CLOSED_BY}" if left else ""
 
-    Where another cell than the worst decides the verdict, it follows.
+
+def key_figure(found: Finding) -> str:
+    """Return the figure of the measure that the verdict rests on, with what is allowed; why there is none.
+
+    It is that of the worst cell. Where another one decides, that comes first.
     """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
         return found.left_open or found.reason
+    decides = nearest.deciding
+    is_other = decides is not None and decides is not nearest.worst
+    if decides and is_other and decides.outcome is Outcome.BEYOND:
+        is_open = ", undecided" if nearest.worst.outcome is Outcome.OPEN else ""
+        return (
+            f"{nearest.measure.title}: decided by {_of_cell(nearest, decides)}; worst mean of "
+            f"{counted(found.tested, 'cell')}{is_open}: {nearest.worst.words}: {_beside_allowed(nearest, nearest.worst)}"
+        )
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
     if certainty := certainty_of(nearest.worst):
         said += f"; worst of {counted(found.tested, 'cell')}, {certainty}"
     if found.left_open:
         return f"{said}; {found.left_open}"
-    decides = nearest.deciding
-    if decides is None or decides is nearest.worst or decides.outcome is Outcome.WITHIN:
-        return said
-    verb = "decided by" if decides.outcome is Outcome.BEYOND else "undecided in"
-    return f"{said}; {verb} {_of_cell(nearest, decides)}"
+    if decides and is_other and decides.outcome is Outcome.OPEN:
+        return f"{said}; undecided in {_of_cell(nearest, decides)}"
+    return said
 
 
 def decided_by(judged: Judged) -> str:
@@ -341,6 +355,17 @@ def _distance(far: Distance) -> dict[str, Any]:
 def _figure(figure: Figure) -> dict[str, Any]:
     half = for_json(figure.half_width)
     return {"mean": for_json(figure.mean), "half_width_95": half, "rounds": figure.rounds}
+
+
+def _counts(of: Mapping[Verdict, Sequence[Finding]]) -> str:
+    """Return how many criteria have each verdict."""
+    words = {
+        Verdict.PASS: "passed",
+        Verdict.FAIL: "failed",
+        Verdict.DOCUMENT: "not met, to be documented",
+        Verdict.UNDECIDED: "undecided",
+    }
+    return "; ".join(f"{len(of[verdict])} {word}" for verdict, word in words.items())
 
 
 def _listed(findings: Sequence[Finding]) -> str:
