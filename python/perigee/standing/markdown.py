@@ -16,7 +16,11 @@ LETTERS = {
     Verdict.UNDECIDED: "?",
     Verdict.UNKNOWN: "",
 }
-UNITS = {"goodput_mbps": "Mbit/s", "rtt_ms": "ms", "retransmitted_percent": "% sent again"}
+HEADS = {
+    "goodput_mbps": "Goodput, Mbit/s",
+    "rtt_ms": "Mean round trip, ms",
+    "retransmitted_percent": "Packets sent again, %",
+}
 
 
 def annex(standing: Mapping[str, Any]) -> str:
@@ -40,17 +44,19 @@ def annex(standing: Mapping[str, Any]) -> str:
                 for one in standing["criteria"]
             ],
         ),
+        *_left_open(rows),
         "",
         "## What fails, and by how much",
         "",
+        *_figures(rows, Verdict.FAIL),
+        "",
+        "## What is not met and to be documented, and by how much",
+        "",
+        *_figures(rows, Verdict.DOCUMENT),
+        "",
+        "## Kernel and date",
+        "",
     ]
-    failing = [
-        f"- {row['name']}, {one['id']}: {one['figure']}"
-        for row in rows
-        for one in row["verdicts"]
-        if one["verdict"] == Verdict.FAIL
-    ]
-    lines += [*(failing or ["Nothing."]), "", "## Kernel and date", ""]
     lines += _table(
         ["Algorithm", "Title", "Loads into the kernel", "Measured"],
         [[row["name"], row["title"], _kernel(row["kernel"]), row["date"]] for row in rows],
@@ -63,9 +69,9 @@ def annex(standing: Mapping[str, Any]) -> str:
         "",
     ]
     lines += _table(
-        ["Link", "Algorithm", *UNITS.values()],
+        ["Link", "Algorithm", *HEADS.values()],
         [
-            [each["profile"], row["name"], *(_with_interval(each[key]) for key in UNITS)]
+            [each["profile"], row["name"], *(_with_interval(each[key]) for key in HEADS)]
             for place in range(len(standing["satellites"]))
             for row in rows
             for each in row["satellites"][place : place + 1]
@@ -77,6 +83,26 @@ def annex(standing: Mapping[str, Any]) -> str:
 def _letter(row: Mapping[str, Any], criterion: str) -> str:
     found = next((one["verdict"] for one in row["verdicts"] if one["id"] == criterion), Verdict.UNKNOWN)
     return LETTERS[Verdict(found)]
+
+
+def _left_open(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what closes the verdicts that the quick size leaves open; nothing where it leaves none."""
+    left = dict.fromkeys(one["id"] for row in rows for one in row["verdicts"] if one["left_open"])
+    if not left:
+        return []
+    size = "the quick size has a part of the cells, and leaves a pass on those open; `--whole` has all."
+    return ["", f"`?` of {', '.join(left)}: {size}"]
+
+
+def _figures(rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> list[str]:
+    """Return a line for each criterion with a verdict: the figure that it rests on."""
+    found = [
+        f"- {row['name']}, {one['id']}: {one['figure']}"
+        for row in rows
+        for one in row["verdicts"]
+        if one["verdict"] == verdict
+    ]
+    return found or ["Nothing."]
 
 
 def _kernel(said: Mapping[str, Any] | None) -> str:

@@ -202,6 +202,7 @@ def _row(name: str, standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
                 "verdict": str(one.verdict),
                 "figure": key_figure(one) if one.verdict is not Verdict.UNKNOWN else None,
                 "reason": one.reason or None,
+                "left_open": one.left_open or None,
             }
             for one in findings
         ],
