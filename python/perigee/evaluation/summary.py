@@ -106,9 +106,10 @@ def key_figure(found: Finding) -> str:
     is_other = decides is not None and decides is not nearest.worst
     if decides and is_other and decides.outcome is Outcome.BEYOND:
         is_open = ", undecided" if nearest.worst.outcome is Outcome.OPEN else ""
+        furthest = f"{nearest.worst.words}: {_beside_allowed(nearest, nearest.worst)}"
         return (
-            f"{nearest.measure.title}: decided by {_of_cell(nearest, decides)}; worst mean of "
-            f"{counted(found.tested, 'cell')}{is_open}: {nearest.worst.words}: {_beside_allowed(nearest, nearest.worst)}"
+            f"{nearest.measure.title}: decided by {_of_cell(nearest, decides)}; "
+            f"worst mean of {counted(found.tested, 'cell')}{is_open}: {furthest}"
         )
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
     if certainty := certainty_of(nearest.worst):
