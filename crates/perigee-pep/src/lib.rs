@@ -24,5 +24,6 @@ pub use config::{
     Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
+pub use perigee_text::Origin;
 pub use service::{read, run, Embedded};
 pub use shared::Carried;

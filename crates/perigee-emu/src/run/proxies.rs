@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use perigee_link::{LinkSpec, RateSpec};
 use perigee_pep::{
-    Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Portion, Ports, RateSource, Rates, Rule,
-    SatelliteLink, Transparent,
+    Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Origin, Portion, Ports, RateSource, Rates,
+    Rule, SatelliteLink, Transparent,
 };
 use perigee_results::{Proxies as Rows, ProxyRow};
 use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, LinkQueue, Opener, ProxySpec, Run, Scenario, Traffic};
@@ -187,6 +187,7 @@ fn owned(scenario: &Scenario, queue: &LinkQueue) -> Option<SatelliteLink> {
         leg: leg_name(scenario, queue.link),
         interface: device_of(queue.link as usize),
         source: RateSource::Fixed(Rates { send: Some(fixed_rate(spec)?), receive: None }),
+        source_at: Origin::place("the study"),
         oldest: Time::MAX,
         share: queue.share.as_f64(),
         overhead: u64::from(spec.overhead),
