@@ -8,11 +8,13 @@ import fcntl
 import hashlib
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from perigee.errors import InputError
+from perigee.stacks.builders import CouldNotError, Site
 from perigee.stacks.install import Outcome, install
 from perigee.stacks.table import Stack, find
 
@@ -95,3 +97,23 @@ def test_unknown_names_and_a_folder_in_use_are_refused(made: Stack, tmp_path: Pa
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another installation is under way"):
             install([], tmp_path, lambda *_: None, [made])
+
+
+def test_a_full_folder_is_named_before_anything_is_started(
+    made: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=5 << 20))
+    steps: list[str] = []
+    (outcome,) = install([], tmp_path / "stacks", lambda _, step: steps.append(step), [made])
+    needed = 40 + made.mebibytes
+    assert outcome.reason == f"{tmp_path}/stacks is full: 5 MiB free, it needs {needed} MiB or more"
+    assert steps == []
+
+
+def test_a_program_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    site = Site(tmp_path, tmp_path, tmp_path, tmp_path, print)
+    begun = time.monotonic()
+    with pytest.raises(CouldNotError, match="`sh` did not end within 1 s"):
+        site.run(["sh", "-c", "sleep 60 & sleep 60"], limit_s=1)
+    assert time.monotonic() - begun < 20

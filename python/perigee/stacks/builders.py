@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,8 @@ from perigee.stacks.table import Kind, Stack
 
 PROGRAMS = Path(__file__).with_name("programs")
 """Servers and clients of ours, for stacks that have none to measure with."""
+APT_S = 600.0
+"""Time in which apt-get must end: its lists are about 10 MB, a stack's packages 1 MB."""
 TOLD_LINES = 3
 """As many last lines of a program that failed are in the reason."""
 
@@ -43,7 +48,11 @@ class Site:
     say: Callable[[str], None]
 
     def run(
-        self, words: Sequence[str | Path], where: Path | None = None, more: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str | Path],
+        where: Path | None = None,
+        more: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
     ) -> None:
         """Run a program to its end and tell its lines as steps.
 
@@ -51,6 +60,7 @@ class Site:
             words: the program and its arguments.
             where: the folder in which it runs; None: the stack's own.
             more: variables of its environment.
+            limit_s: time after which it is ended; None: it takes what it takes.
 
         Raises:
             CouldNotError: it is missing or fails.
@@ -60,6 +70,7 @@ class Site:
         said: list[str] = []
         # It ends with this process, also where that is killed.
         tied = ["setpriv", "--pdeathsig=TERM", "--"] if shutil.which("setpriv") else []
+        # In a session of its own: without a terminal none of its programs can wait for an answer.
         process = subprocess.Popen(  # noqa: S603 - words of this module, no shell
             [*tied, *words],
             cwd=where or self.work,
@@ -69,14 +80,39 @@ class Site:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _end(process)
+
+        timer = threading.Timer(limit_s or threading.TIMEOUT_MAX, give_up)
         with process:
-            for line in process.stdout or ():
-                if line.strip():
-                    said = [*said, line.strip()][-TOLD_LINES:]
-                    self.say(said[-1])
+            timer.start()
+            try:
+                for line in process.stdout or ():
+                    if line.strip():
+                        said = [*said, line.strip()][-TOLD_LINES:]
+                        self.say(said[-1])
+            except BaseException:
+                _end(process)
+                raise
+            finally:
+                timer.cancel()
+        if late.is_set():
+            raise CouldNotError(f"`{words[0]}` did not end within {limit_s:g} s")
         if process.returncode != 0:
-            raise CouldNotError(f"`{words[0]}` ended with {process.returncode}: {' / '.join(said)}")
+            raise CouldNotError(
+                f"`{words[0]}` ended with {process.returncode}: {' / '.join(said) or 'it said nothing'}"
+            )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _debian(stack: Stack, site: Site) -> None:
@@ -88,10 +124,10 @@ def _debian(stack: Stack, site: Site) -> None:
     for folder in (state / "lists/partial", cache / "archives/partial"):
         folder.mkdir(parents=True, exist_ok=True)
     options = [f"-oDir::State={state}", f"-oDir::Cache={cache}", "-oAPT::Sandbox::User=", "-qq"]
-    site.run(["apt-get", *options, "update"])
+    site.run(["apt-get", *options, "update"], limit_s=APT_S)
     for name, version, sha256 in stack.packages:
         site.say(f"downloading {name} {version}")
-        site.run(["apt-get", *options, "download", f"{name}={version}"])
+        site.run(["apt-get", *options, "download", f"{name}={version}"], limit_s=APT_S)
         package = next(site.work.glob(f"{name}_*.deb"))
         _check(package, sha256)
         site.run(["dpkg-deb", "-x", package, site.made])
