@@ -20,11 +20,11 @@ from perigee.api.study import Study
 from perigee.errors import InputError
 from perigee.matrix import running
 from perigee.matrix.cells import Cell, small, whole
-from perigee.matrix.figures import differences, ranked
+from perigee.matrix.figures import compared, differences, ranked
 from perigee.matrix.links import BY_NAME, LINKS, Link
 from perigee.matrix.parties import Party
 from perigee.matrix.studies import study
-from perigee.report.pages.quic_matrix import written
+from perigee.report.pages.quic_matrix import headline, written
 from perigee.stacks.table import Command, Stack
 
 FAKE = Path(__file__).with_name("fake.py")
@@ -79,9 +79,11 @@ def test_cells_are_measured_once_and_the_page_says_which_is_best_and_what_is_bro
     assert broken["rounds"] == []
     assert broken["fault"]["fault"] == "the server ended with exit code 1 during the download"
     assert "broken on purpose" in broken["fault"]["said"]
-    assert broken["again"] == "perigee quic matrix --cell fake/fake/geo/broken --again"
+    where = f"--stacks {order.stacks} --out {order.folder}"
+    assert broken["again"] == f"perigee quic matrix --cell fake/fake/geo/broken --again {where}"
+    assert str(order.folder) not in json.dumps(broken["commands"]), "its files ended with it"
     texts = written(running.records(order.folder), 3, 3, "perigee quic matrix")
-    assert "take fake with fast: " in texts["report.md"]
+    assert "1 stack measured over a geostationary satellite: no comparison. fake with fast: " in texts["report.md"]
     assert broken["again"] in texts["report.html"]
     row = next(line for line in texts["matrix.csv"].splitlines() if "broken" in line)
     assert "ended with exit code 1" in row
@@ -139,9 +141,19 @@ def _record(cell: str, mbps: float | None) -> dict[str, Any]:
     download = {
         "completed": True, "completion_s": 80 / mbps if mbps else None, "goodput_mbps": mbps, "throughput_mbps": mbps,
         "handshake_ms": 600.0, "retransmitted_percent": None, "lost_percent": 0.0, "late_p99_us": 50.0,
+        "load_before": 0.5,
     }  # fmt: skip
     rest = {"server": server, "client": client, "link": link, "control": control, "is_tuned": False}
-    return {"cell": cell, **rest, "size_bytes": 10_000_000, "limit_s": 30, "rounds": [download] if mbps else []}
+    rest |= {"size_bytes": 10_000_000, "limit_s": 20, "date": "2026-11-30", "versions": {"kernel": "6", "perigee": "1"}}
+    rest |= {"took_s": 20.0, "cores": 2, "again": "", "inputs": "", "format": running.FORMAT}
+    fault = None if mbps else {"fault": "the server ended", "said": ""}
+    return {"cell": cell, **rest, "rounds": [download] if mbps else [], "fault": fault}
+
+
+def _cut(cell: str, mbps: float) -> dict[str, Any]:
+    record = _record(cell, mbps)
+    record["rounds"][0] |= {"completed": False, "completion_s": None, "goodput_mbps": None}
+    return record
 
 
 def test_cells_of_two_runs_are_alike_within_5_percent_and_faults_only_with_faults() -> None:
@@ -155,7 +167,76 @@ def test_cells_of_two_runs_are_alike_within_5_percent_and_faults_only_with_fault
 def test_a_stack_that_fails_over_one_of_both_geo_links_is_not_the_best() -> None:
     cells = [_record("a/a/geo/x", 15.0), _record("a/a/geo-loss/x", None)]
     cells += [_record("b/b/geo/x", 8.0), _record("b/b/geo-loss/x", 5.0)]
-    assert [rank.clean["server"] for rank in ranked(cells)] == ["b"]
+    cells += [_record("c/c/geo/x", 7.0), _record("c/c/geo-loss/x", 5.0)]
+    assert [rank.cells[0]["server"] for rank in compared(ranked(cells))] == ["b", "c"]
+
+
+def test_a_comparison_needs_two_stacks_and_all_rows_stay() -> None:
+    cells = [_record("quinn/quinn/geo/cubic", 8.0), _record("ngtcp2/ngtcp2/geo-loss/bbr2", 7.0)]
+    assert headline(cells).startswith("1 stack measured over a geostationary satellite: no comparison. quinn")
+    rows = [line for line in _page(cells).split("## GEO")[0].splitlines() if line.startswith("| ")][2:]
+    assert [row[:9] for row in rows] == ["| quinn |", "| ngtcp2 "]
+    assert "| quinn | cubic | 10.0 | – |" in rows[0]
+    assert "| – | 11.4 |" in rows[1]
+    cells += [_record("quinn/quinn/geo-loss/cubic", 4.0)]
+    assert "with 1 % loss" in headline(cells)
+    assert "the fastest of the 2 stacks measured (of 7) is ngtcp2 with bbr2" in headline(cells)
+
+
+def test_the_headline_names_ties_and_a_busy_machine() -> None:
+    cells = [_record("quinn/quinn/geo/cubic", 8.0), _record("noq/noq/geo/cubic", 7.8)]
+    assert "2 stacks measured (of 7) are a tie within 5 %: quinn with cubic" in headline(cells)
+    assert "noq with cubic" in headline(cells)
+    assert "busy" not in headline(cells)
+    cells[1] = _record("noq/noq/geo/cubic", 7.0)
+    cells[1]["rounds"][0]["load_before"] = 2.5
+    assert "tie" not in headline(cells)
+    assert headline(cells).endswith("Measured on a busy machine: 1 of 2 cells.")
+
+
+def test_a_cut_download_has_only_its_limit_and_stands_after_those_that_finished() -> None:
+    names = ("noq", "quinn", "ngtcp2")
+    cells = [_cut("noq/noq/geo/cubic", 1.0), _cut("quinn/quinn/geo/cubic", 3.9), _record("ngtcp2/ngtcp2/geo/x", 4.1)]
+    page = _page(cells)
+    assert [rank.cells[0]["server"] for rank in compared(ranked(cells))] == [*reversed(names)]
+    assert "| > 20 | – | 3.90 | 600 |" in page
+    assert "≥" not in page
+    assert headline(cells[:2]).startswith("Over a geostationary satellite, none of the 2 stacks")
+
+
+def test_what_was_cut_is_no_percentage_and_a_slow_handshake_is_the_clients() -> None:
+    tuned = _record("quiche/quiche/geo/cubic+window", 5.0) | {"is_tuned": True}
+    cells = [_cut("quiche/quiche/geo/cubic", 2.0), tuned, _record("tquic/tquic/geo/BBR", 8.0)]
+    for one in cells[:2]:
+        one["rounds"][0]["handshake_ms"] = 1830.0
+    page = _page(cells)
+    assert "changes the time of: quiche with cubic+window (in 16.0 s, not within 20 s without)." in page
+    assert "The handshake of quiche's client takes 1\u202f830 ms over GEO" in page
+    assert "handshake of TQUIC" not in page
+
+
+def _page(cells: list[dict[str, Any]]) -> str:
+    return written(cells, len(cells), len(cells), "perigee quic matrix")["report.md"]
+
+
+def test_a_comparison_says_what_it_leaves_out_and_a_damaged_cell_remains(perigee: Perigee, tmp_path: Path) -> None:
+    for run, links in (("one", ("geo", "geo-loss")), ("two", ("geo", "outage", "meo"))):
+        (tmp_path / run / running.CELLS).mkdir(parents=True)
+        for link in links:
+            text = json.dumps(_record(f"tcp/tcp/{link}/cubic", 8.0))
+            (tmp_path / run / running.CELLS / f"{link}.json").write_text(text)
+    wrong = tmp_path / "two" / running.CELLS / "meo.json"
+    wrong.write_text('{"format": 1')
+    words = ("quic", "matrix", "--out", str(tmp_path / "one"), "--compare")
+    done = perigee(*words, str(tmp_path / "two"))
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 cell within 5 %" in done.stdout
+    assert done.stdout.count("not compared: 1 cell of ") == 2
+    assert "its cell remains" in " ".join(done.stderr.split())
+    listed = perigee("quic", "matrix", "--out", str(tmp_path / "two"), "--cell", "tcp/tcp/meo/cubic", "--list")
+    assert "its cell remains" in " ".join(listed.stderr.split())
+    assert "of 1 cell 1 remains" in listed.stderr
+    assert perigee(*words, str(tmp_path / "one")).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -166,6 +247,7 @@ def test_a_stack_that_fails_over_one_of_both_geo_links_is_not_the_best() -> None
         (("--cell", "tcp/tcp/ge/cubic"), "did you mean `geo`?"),
         (("--cell", "tcp/tcp/geo/cubic+window"), "cannot be set"),
         (("--only", "ngtcp"), "did you mean `ngtcp2`?"),
+        (("--only", "tcp", "--cell", "tcp/tcp/geo/cubic"), "they exclude each other"),
         (("--compare", "nowhere"), "no cells of a matrix"),
     ],
 )

@@ -25,7 +25,12 @@ app.command()(matrix)
 
 Into = Annotated[
     Path | None,
-    typer.Option("--into", metavar="FOLDER", help="Folder of the stacks. \\[default: perigee/quic of the user's data]"),
+    typer.Option(
+        "--into",
+        "--stacks",
+        metavar="FOLDER",
+        help="Folder of the stacks. \\[default: perigee/quic of the user's data]",
+    ),
 ]
 
 

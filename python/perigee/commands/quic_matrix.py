@@ -30,7 +30,12 @@ class MatrixOptions:
     ] = Path("results/quic-matrix")
     stacks: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of installed stacks. \\[default: that of `perigee quic install`]"),
+        typer.Option(
+            "--stacks",
+            "--into",
+            metavar="FOLDER",
+            help="Folder of installed stacks. \\[default: that of `perigee quic install`]",
+        ),
     ] = None
     whole: Annotated[
         bool, typer.Option("--whole", help="All pairs, controls and twelve links, three rounds each: some nights.")
@@ -65,7 +70,7 @@ def matrix(given: MatrixOptions) -> None:
     A cell is a download: a server, a client, a link and the server's congestion control. The small matrix has each
     stack with its own client, its default control and its best, over four links: a geostationary one without and with
     1 % of loss, a low orbit with a change of slots, an outage of a second. Other clients, and larger windows, are
-    tried over the first link. It takes some 20 minutes. Each cell is a file: the same command resumes after Ctrl-C.
+    tried over the first link. `--list` estimates the time. Each cell is a file: the same command resumes after Ctrl-C.
     The page, a table and the results as JSON and CSV are written at the end.
 
     Programs of others are confined, in a network of their own; nothing leaves this machine. A program that fails is a
@@ -86,6 +91,8 @@ def matrix(given: MatrixOptions) -> None:
     from perigee.matrix import cells, running
     from perigee.stacks.install import default_folder
 
+    if given.cell and given.only:
+        raise InputError("--cell and --only: they exclude each other; give one of them")
     asked = [cells.called(name) for name in given.cell or ()]
     asked = asked or cells.only(cells.whole() if given.whole else cells.small(), given.only or ())
     rounds = given.rounds or (3 if given.whole else 1)
@@ -96,6 +103,7 @@ def matrix(given: MatrixOptions) -> None:
     if not asked:
         raise InputError("no cell is left; install the stacks with: perigee quic install")
     todo = asked if given.again else running.remaining(asked, order)
+    _tell_damaged(order.folder)
     if given.remaining:
         for cell in todo:
             result(cell.name)
@@ -117,7 +125,7 @@ def _measure(asked: list[Cell], todo: list[Cell], order: Order) -> int:
     done = [record for cell in asked if cell not in todo and (record := running.kept(cell, order))]
     for place, cell in enumerate(todo, 1):
         if stopped:
-            raise InterruptedRunError(f"interrupted; {counted(len(todo) - place + 1, 'cell')} remain")
+            raise InterruptedRunError(f"interrupted; {_remain(len(todo) - place + 1)}")
         try:
             record = running.measure(cell, order)
         except RunError as error:
@@ -136,10 +144,13 @@ def _said(record: Record) -> str:
     if record["fault"]:
         return f"fault: {record['fault']['fault']}"
     found = figures(record)
-    size = f"{number(record['size_bytes'] / 1e6, 0)} MB"
-    how = f"{size} in {number(found.completion_s, 2)} s" if found.completed else f"cut after {record['limit_s']:g} s"
+    if found.completed:
+        size = f"{number(record['size_bytes'] / 1e6, 0)} MB"
+        how = f"{size} in {number(found.completion_s, 2)} s, goodput {number(found.goodput_mbps, 1)} Mbit/s"
+    else:
+        how = f"cut after {record['limit_s']:g} s, {number(found.throughput_mbps, 1)} Mbit/s arrived until then"
     trip = "" if found.handshake_ms is None else f", handshake {number(found.handshake_ms, 0)} ms"
-    return f"{how}, {number(found.throughput_mbps, 1)} Mbit/s{trip}{', on a busy machine' if found.is_late else ''}"
+    return f"{how}{trip}{', on a busy machine' if found.is_late else ''}"
 
 
 def _tell_left(asked: list[Cell], todo: list[Cell], order: Order) -> None:
@@ -147,17 +158,30 @@ def _tell_left(asked: list[Cell], todo: list[Cell], order: Order) -> None:
 
     done = [record for cell in asked if (record := running.kept(cell, order))]
     left = f"; about {span(running.left_s(todo, done, order.rounds))}" if todo else ""
-    say(f"{counted(len(todo), 'cell')} of {len(asked)} remain{left}")
+    say(f"of {counted(len(asked), 'cell')} {_remain(len(todo))}{left}")
+
+
+def _remain(count: int) -> str:
+    return f"{count} {'remains' if count == 1 else 'remain'}"
+
+
+def _tell_damaged(folder: Path) -> None:
+    from perigee.matrix.running import damaged
+
+    for path in damaged(folder):
+        say(f"note: {path}: damaged, or of another version: its cell remains to be measured")
 
 
 def _write(folder: Path, done: int, of: int) -> None:
     """Write the page, its text, and all results as one file of each form."""
     from perigee.files import write_atomically
     from perigee.matrix.running import records
-    from perigee.report.pages.quic_matrix import written
+    from perigee.report.pages.quic_matrix import headline, written
 
-    command = shlex.join(["perigee", *sys.argv[1:]])
-    for name, text in written(records(folder), done, of, command).items():
+    command, found = shlex.join(["perigee", *sys.argv[1:]]), records(folder)
+    texts = written(found, done, of, command)
+    result(headline(found))
+    for name, text in texts.items():
         write_atomically(folder / name, text.encode())
         result(str(folder / name))
 
@@ -166,11 +190,19 @@ def _compare(folder: Path, other: Path) -> None:
     from perigee.matrix.figures import WITHIN, differences
     from perigee.matrix.running import records
 
-    found = differences(records(folder), records(other))
+    if folder.resolve() == other.resolve():
+        raise InputError(f"--compare {other}: the folder of the results itself; give another run's")
+    ours, theirs = records(folder), records(other)
+    for each in (folder, other):
+        _tell_damaged(each)
+    found = differences(ours, theirs)
     if not found:
         raise InputError(f"{folder}, {other}: no cell is in both; give two runs of the same matrix")
     alike = sum(one.repeats for one in found)
     result(f"{alike} of {counted(len(found), 'cell')} within {number(100 * WITHIN, 0)} %")
+    for each, several in ((folder, ours), (other, theirs)):
+        if more := len(several) - len(found):
+            result(f"not compared: {counted(more, 'cell')} of {each} alone")
     for one in found:
         if not one.repeats:
             rates = f"{number(one.ours, 2)} and {number(one.theirs, 2)} Mbit/s"

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 WITHIN = 0.05
 """Difference of two runs of a cell up to which it is said to repeat, as a share of their mean."""
+GEO = ("geo", "geo-loss")
+"""Links that decide which stack is best: without loss, and with."""
 MEDIANS = ("completion_s", "goodput_mbps", "throughput_mbps", "handshake_ms", "retransmitted_percent", "lost_percent")
 LATE_US = 1000.0
 """99th percentile of how late packets left the link, above which a cell says little."""
@@ -25,7 +27,8 @@ class Figures:
         completed: whether all rounds completed.
         completion_s: of those rounds.
         goodput_mbps: likewise.
-        throughput_mbps: what arrived, headers of QUIC and repetitions included, while the download lasted.
+        throughput_mbps: what arrived while the download lasted: of programs payload of UDP, so with headers of QUIC and
+            repetitions; of flows of ours bytes of the file.
         handshake_ms: from the client's first packet to the first one that answers the server's.
         retransmitted_percent: of the server's packets.
         lost_percent: of the packets towards the client, by queue and link.
@@ -53,55 +56,97 @@ def figures(record: Record) -> Figures:
     return Figures(completed, **medians, is_late=any(one["late_p99_us"] > LATE_US for one in rounds))
 
 
-def download_s(record: Record) -> float | None:
-    """Return how long the download takes; of one that was cut, how long it would at the rate that it had.
+def order(record: Record) -> tuple[int, float]:
+    """Return what sorts cells: finished ones by their time, then cut ones by what arrived per time, then faults.
 
     Examples:
         >>> known = dict.fromkeys(MEDIANS) | {"completed": False, "throughput_mbps": 2.0, "late_p99_us": 0}
-        >>> download_s({"rounds": [known], "size_bytes": 10_000_000})
-        40.0
+        >>> order({"rounds": [known], "size_bytes": 10_000_000}), order({"rounds": []})
+        ((1, 40.0), (2, 0.0))
     """
     found = figures(record)
     if found.completion_s is not None:
-        return found.completion_s
-    return 8e-6 * record["size_bytes"] / found.throughput_mbps if found.throughput_mbps else None
+        return 0, found.completion_s
+    # An extrapolation, which sorts and is printed nowhere.
+    return (1, 8e-6 * record["size_bytes"] / found.throughput_mbps) if found.throughput_mbps else (2, 0.0)
+
+
+def is_busy(record: Record) -> bool:
+    """Whether other programs took time of this machine: a load above its cores, or late packets."""
+    loaded = any(each["load_before"] > record["cores"] for each in record["rounds"])
+    return loaded or figures(record).is_late
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A server with a client and a control, over both links of GEO.
+    """A server with a client and a control, over one or both links of GEO.
 
     Attributes:
-        clean: the cell without loss.
-        lossy: the cell with loss; None: not measured.
-        total_s: of both downloads.
+        clean: the cell without loss; None: not measured.
+        lossy: the cell with loss; None: likewise.
     """
 
-    clean: Record
+    clean: Record | None
     lossy: Record | None
-    total_s: float
+
+    @property
+    def cells(self) -> list[Record]:
+        """Those that were measured, at least one."""
+        return [one for one in (self.clean, self.lossy) if one is not None]
+
+    @property
+    def cuts(self) -> int:
+        """How many of its downloads were cut."""
+        return sum(order(one)[0] == 1 for one in self.cells)
+
+    @property
+    def has_fault(self) -> bool:
+        """Whether one of its cells has no number."""
+        return any(order(one)[0] == 2 for one in self.cells)
+
+    @property
+    def total_s(self) -> float:
+        """Of its downloads, those that were cut at the rate that they had: it sorts, and is printed nowhere."""
+        return sum(order(one)[1] for one in self.cells)
 
 
 def ranked(records: Sequence[Record]) -> list[Rank]:
-    """Return what was measured over GEO, best first: by the time of the downloads without and with loss, together.
+    """Return all that was measured over GEO: best first, then what was measured over one link, then what has a fault.
 
-    Where cells with loss were measured, what has none is left out; so is what has a fault over either link.
+    What finished both downloads comes before what finished one.
     """
-    lossy = {_rest(one): one for one in records if one["link"] == "geo-loss"}
-    found = []
+    over: dict[tuple[str, str, str], dict[str, Record]] = {}
     for one in records:
-        if one["link"] != "geo" or one["is_tuned"]:
-            continue
-        other = lossy.get(_rest(one))
-        times = [download_s(one), *([download_s(other)] if other else [])]
-        known = [time_s for time_s in times if time_s is not None]
-        if len(known) == len(times) == (2 if lossy else 1):
-            found.append(Rank(one, other, sum(known)))
-    return sorted(found, key=lambda rank: rank.total_s)
+        if one["link"] in GEO and not one["is_tuned"]:
+            over.setdefault((one["server"], one["client"], one["control"]), {})[one["link"]] = one
+    return _sorted(Rank(*map(cells.get, GEO)) for cells in over.values())
 
 
-def _rest(record: Record) -> tuple[str, str, str]:
-    return record["server"], record["client"], record["control"]
+def compared(ranks: Sequence[Rank]) -> list[Rank]:
+    """Return what can be held against each other, best first: what has both links, or else the same one of them.
+
+    What has a fault is left out. The links are the first of these over which two stacks or more were measured.
+    """
+    sound = [rank for rank in ranks if not rank.has_fault]
+    ways = (
+        [rank for rank in sound if rank.clean and rank.lossy],
+        [Rank(rank.clean, None) for rank in sound if rank.clean],
+        [Rank(None, rank.lossy) for rank in sound if rank.lossy],
+    )
+    several = (way for way in ways if len({rank.cells[0]["server"] for rank in way}) > 1)
+    return _sorted(next(several, next(filter(None, ways), [])))
+
+
+def alike(ranks: Sequence[Rank]) -> list[Rank]:
+    """Return the first of these, and those that tie with it."""
+    most_s = (1 + WITHIN) * ranks[0].total_s
+    return [rank for rank in ranks if rank.cuts == ranks[0].cuts and rank.total_s <= most_s]
+
+
+def _sorted(ranks: Iterable[Rank]) -> list[Rank]:
+    return sorted(
+        ranks, key=lambda rank: (rank.has_fault, -len(rank.cells), rank.clean is None, rank.cuts, rank.total_s)
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +155,7 @@ class Difference:
 
     Attributes:
         cell: its name.
-        ours: throughput, Mbit/s; None: none, since it has a fault.
+        ours: goodput, or what arrived until the cut, Mbit/s; None: none, since it has a fault.
         theirs: likewise of the other run.
     """
 

@@ -22,6 +22,7 @@ from typing import Any
 from perigee.errors import InputError, RootNeededError, RunError
 from perigee.files import storage_errors, write_atomically
 from perigee.matrix.cells import Cell
+from perigee.matrix.figures import MEDIANS
 from perigee.matrix.studies import study
 from perigee.stacks.table import client_command, installed, server_command
 from perigee.version import __version__
@@ -33,6 +34,13 @@ CELLS = "cells"
 FILE = "download.bin"
 ADDRESS, PORT = "100.64.0.1", 4433
 """The server's: the near end of a link in a network of its own."""
+MEMORY = Path("MEMORY")
+"""Stands in commands for the folder in memory with the certificate and the files, which ends with its cell."""
+KEYS = frozenset(("cell", "server", "client", "link", "control", "is_tuned", "size_bytes", "limit_s", "inputs"))
+KEYS |= {"date", "versions", "took_s", "cores", "again", "rounds", "fault"}
+"""What each result has."""
+ROUND_KEYS = frozenset((*MEDIANS, "completed", "late_p99_us", "load_before"))
+"""What each of its rounds has."""
 ANY = "0.0.0.0"  # noqa: S104 - in a network of its own
 """Where it listens, since that end comes with the link."""
 WINDOW = 6_000_000
@@ -94,34 +102,41 @@ def remaining(cells: Sequence[Cell], order: Order) -> list[Cell]:
 
 def kept(cell: Cell, order: Order) -> Record | None:
     """Return the result of a cell; None: it has none, or one of other programs, another link or fewer rounds."""
-    try:
-        found = json.loads(order.path(cell).read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_same = isinstance(found, dict) and found.get("format") == FORMAT and found.get("inputs") == inputs(cell)
-    return found if is_same and (found["fault"] or len(found["rounds"]) >= order.rounds) else None
+    found = _read(order.path(cell))
+    is_same = found is not None and found["inputs"] == inputs(cell)
+    return found if found and is_same and (found["fault"] or len(found["rounds"]) >= order.rounds) else None
 
 
 def records(folder: Path) -> list[Record]:
-    """Return all results in a folder, by name.
+    """Return all results in a folder, by name, without those of `damaged`.
 
     Raises:
-        InputError: there are none, or one is damaged.
+        InputError: there are none.
     """
-    paths = sorted((folder / CELLS).glob("*.json"))
-    if not paths:
+    found = [record for path in _paths(folder) if (record := _read(path))]
+    if not found:
         command = f"{COMMAND} --out {shlex.quote(str(folder))}"
         raise InputError(f"{folder}: no cells of a matrix; measure them with: {command}")
-    found = []
-    for path in paths:
-        try:
-            record = json.loads(path.read_bytes())
-            if record["format"] != FORMAT:
-                raise InputError(f"{path}: of another version of perigee; remove it, and measure the cell again")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: damaged; remove it, and measure the cell again") from error
-        found.append(record)
     return found
+
+
+def damaged(folder: Path) -> list[Path]:
+    """Return the files of a folder that are no results, or those of another version: their cells remain."""
+    return [path for path in _paths(folder) if _read(path) is None]
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted((folder / CELLS).glob("*.json"))
+
+
+def _read(path: Path) -> Record | None:
+    """Return the result in a file; None: it has none of this version."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_ours = isinstance(found, dict) and found.get("format") == FORMAT and found.keys() >= KEYS
+    return found if is_ours and all(set(one) >= ROUND_KEYS for one in found["rounds"]) else None
 
 
 def inputs(cell: Cell) -> str:
@@ -177,11 +192,18 @@ def _measured(cell: Cell, order: Order) -> Record:
         "versions": {"perigee": __version__, "kernel": platform.release(), **_versions(cell)},
         "took_s": round(time.monotonic() - begun, 1),
         "cores": os.cpu_count(),
-        "commands": _commands(cell, order.stacks, order.folder.resolve()),
-        "again": f"{COMMAND} --cell {cell.name} --again",
+        "commands": _commands(cell, order.stacks.resolve(), MEMORY),
+        "again": again(cell, order),
         "rounds": [] if fault else rounds,
         "fault": fault,
     }  # fmt: skip
+
+
+def again(cell: Cell, order: Order) -> str:
+    """Return the command that measures a cell once more, from any folder."""
+    where = ["--stacks", str(order.stacks.resolve()), "--out", str(order.folder.resolve())]
+    rounds = ["--rounds", str(order.rounds)] if order.rounds > 1 else []
+    return shlex.join([*COMMAND.split(), "--cell", cell.name, "--again", *rounds, *where])
 
 
 def _versions(cell: Cell) -> dict[str, str]:
