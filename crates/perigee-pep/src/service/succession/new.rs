@@ -153,11 +153,11 @@ pub(super) fn connect(config: &Config) -> Result<(Channel, Standing), ServiceErr
     };
     let path = successors(control);
     let connected = Channel::connect(&path).and_then(|channel| Ok((channel.receive()?, channel)));
-    let (standing, channel) = connected.map_err(|error| match ask(control) {
-        Ok(_) if error.kind() == io::ErrorKind::NotFound => {
-            ServiceError::Upgrade("a version without `upgrade` runs; restart it".to_owned())
+    let (standing, channel) = connected.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound && ask(control).is_ok() {
+            return ServiceError::Upgrade("a version without `upgrade` runs; restart it".to_owned());
         }
-        _ => silent(&path, error),
+        silent(&path, error)
     })?;
     let standing = Standing::parse(standing.text()).map_err(ServiceError::Upgrade)?;
     if standing.is_ending {

@@ -34,9 +34,18 @@ impl Service {
             with_zone: self.interception.as_ref().is_some_and(Interception::has_zone),
             routes: self.config.transparent.as_ref().map_or_else(Vec::new, |one| routes(&self.config, one)),
         };
-        // Who asks for nothing else has gone.
         let asked = channel.send(standing.to_string().as_bytes(), None).and_then(|()| self.hear(&channel, answers));
-        let Ok(asked) = asked else { return };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(error) => {
+                // Who asks for nothing else has gone.
+                if error.kind() == io::ErrorKind::TimedOut {
+                    let reason = reason(&channel, NEW_PROCESS, &error);
+                    self.shared.log.line(format!("this process goes on: {reason}"));
+                }
+                return;
+            }
+        };
         let answer = match asked.text().split_once(' ') {
             _ if standing.is_ending => "the service is being stopped".to_owned(),
             Some((OFFER, version)) => return self.hand_over(channel, answers, version),
