@@ -234,7 +234,12 @@ pub(super) static LINK: Section = Section {
             "",
             "Rate of the link for what this host sends. Not given: that direction is not shared out.",
         ),
-        key("receive", LINK_RATE, "", "Rate for what it receives, likewise."),
+        key(
+            "receive",
+            LINK_RATE,
+            "",
+            "Rate for what it receives, likewise; limited by windows, which hold from the round trip that `status` says.",
+        ),
         key("schedule", Kind::Tables(&SCHEDULE), "", "Instead of these: rates by the time of day."),
         key(
             "slots",
@@ -309,7 +314,7 @@ pub(super) static LINK: Section = Section {
             "Subscribers with parts of their own; the first that has a client.",
         ),
         key("floor", Kind::RateFrom(Rate::ZERO), "", "Floor of each other address, see subscribers."),
-        key("ceiling", LINK_RATE, "", "Ceiling of each other address."),
+        key("ceiling", LINK_RATE, "", "Ceiling of each other address; of what is received as `receive` holds."),
     ],
 };
 
@@ -334,7 +339,7 @@ pub(super) static SUBSCRIBER: Section = Section {
         key("each", Kind::Bool, "false", "Each of its addresses is a subscriber; over IPv6 each network of 64 bits."),
         key("weight", Kind::Integer { min: 1, max: 10_000 }, "1", "Its share relative to others'."),
         key("floor", Kind::RateFrom(Rate::ZERO), "", "Rate that it gets before others get more than their floors."),
-        key("ceiling", LINK_RATE, "", "Rate that it never exceeds."),
+        key("ceiling", LINK_RATE, "", "Rate that it does not exceed; of what is received as `receive` holds."),
     ],
 };
 

@@ -165,7 +165,8 @@ impl Flow {
             NO_WINDOW
         } else {
             let rate = Rate::from_bps(self.payload(share, 1));
-            rate.bytes_in(self.round_trip + STANDING).as_u64().max(2 * self.segment[1]).min(NO_WINDOW)
+            let standing = STANDING.min(Time::from_nanos(self.round_trip.as_nanos() / STANDING_PART));
+            rate.bytes_in(self.round_trip + standing).as_u64().max(LEAST_SEGMENTS * self.segment[1]).min(NO_WINDOW)
         };
         let before = self.state.limits[1].unwrap_or(NO_WINDOW);
         if before.abs_diff(window) <= before / STEP {
@@ -238,7 +239,11 @@ const SHORT_PATH: Time = Time::from_millis(4);
 /// Unsent bytes in a socket with a limit: what the link sends in this time, but enough to fill a segment of the kernel's.
 const UNSENT: Time = Time::from_millis(50);
 const LEAST_UNSENT: u64 = 64 << 10;
-/// Beyond a round trip's, bytes that wait at the other end for their turn: without them, the link would be idle whenever it pauses.
+/// Beyond a round trip's, bytes that wait at the other end for their turn: without them, the link would be idle whenever it pauses. On a short
+/// path at most a quarter of a round trip's, since a path that is faster than the rate exceeds it by as much.
 const STANDING: Time = Time::from_millis(50);
+const STANDING_PART: u64 = 4;
+/// Least window, in segments: with one the sender would wait for a delayed acknowledgement (RFC 9293, section 3.8.6.3).
+pub(super) const LEAST_SEGMENTS: u64 = 2;
 /// A window that limits nothing.
 const NO_WINDOW: u64 = 1 << 30;

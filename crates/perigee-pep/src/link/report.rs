@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use perigee_units::{Rate, Time};
 
+use super::flow::LEAST_SEGMENTS;
 use super::subscribers::{Line, Subscribers};
 use crate::config::Rates;
 use crate::shared::log::quoted;
@@ -79,6 +80,12 @@ impl State {
         self.seen.as_ref().map_or([None; 2], |(rates, _)| [rates.send, rates.receive])
     }
 
+    /// Round trip from which the rate of what is received can hold: in a shorter one the least windows of the connections are more.
+    fn holds_from(&self) -> Option<Time> {
+        let bits = LEAST_SEGMENTS * PACKET_BITS * self.active.max(1) as u64;
+        Some(Time::from_secs_f64(bits as f64 / self.rates()[1]?.as_bps() as f64))
+    }
+
     fn status(&self) -> String {
         let mut out = match &self.seen {
             Ok((_, age)) => format!("link shared yes age_s {:.1}", age.as_secs_f64()),
@@ -90,7 +97,10 @@ impl State {
         }
         for ((way, rate), used) in WAYS.into_iter().zip(self.rates()).zip(self.used) {
             let rate = rate.map_or_else(|| "-".to_owned(), |rate| rate.as_bps().to_string());
-            let _ = writeln!(out, "link {way} rate_bps {rate} used_bps {} others_bps {}", used.all, used.others);
+            let _ = write!(out, "link {way} rate_bps {rate} used_bps {} others_bps {}", used.all, used.others);
+            let holds_from = self.holds_from().filter(|_| way == WAYS[1]);
+            let _ = holds_from.map(|time| write!(out, " holds_from_rtt_ms {:.1}", time.as_secs_f64() * 1e3));
+            out.push('\n');
         }
         for Line { name, rates: [send, receive], moved: [sent, received] } in &self.first {
             let _ = writeln!(
@@ -148,5 +158,7 @@ impl State {
 }
 
 const WAYS: [&str; 2] = ["send", "receive"];
+/// Bits of a full packet on most paths.
+const PACKET_BITS: u64 = 1500 * 8;
 /// Subscribers in `status`.
 const MOST: usize = 20;
