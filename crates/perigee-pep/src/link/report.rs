@@ -162,3 +162,28 @@ const WAYS: [&str; 2] = ["send", "receive"];
 const PACKET_BITS: u64 = 1500 * 8;
 /// Subscribers in `status`.
 const MOST: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_received_rate_says_from_which_round_trip_it_holds() {
+        let none = Used { all: 0, others: 0 };
+        let mut state = State {
+            seen: Ok((Rates { send: None, receive: Some(Rate::from_bps(8_000_000)) }, Time::ZERO)),
+            used: [none; 2],
+            missing: None,
+            active: 0,
+            subscribers: 0,
+            first: Vec::new(),
+            classes: Vec::new(),
+        };
+        for (active, says) in [(0, "3.0"), (1, "3.0"), (4, "12.0")] {
+            state.active = active;
+            let status = state.status();
+            assert!(status.ends_with(&format!("others_bps 0 holds_from_rtt_ms {says}\n")), "{status}");
+            assert!(status.contains("link send rate_bps - used_bps 0 others_bps 0\n"), "{status}");
+        }
+    }
+}
