@@ -78,7 +78,7 @@ def test_what_is_changed_stands_in_the_address_and_in_the_numbers(chrome: Chrome
         click(chrome, cubic)
         there(chrome, ".run-bar small", "1 run,")
         kept = chrome.current_url
-        assert "set=vary.flow.cc%3D%7Bname" in kept
+        assert "set=vary.flow.cc%3D%7B+name" in kept
         click(chrome, bbr)
         assert "flow.cc has no value left" in there(chrome, ".run-bar .bad", "no value").text
         label = chrome.find_element("xpath", "//label[contains(., 'Rounds')]")

@@ -142,6 +142,12 @@ const GSO_TCPV6: u8 = 4;
 /// "File descriptor in bad state": the device was deleted.
 const EBADFD: i32 = 77;
 
+/// The name of a directed link's devices. Not the link's own: the kernel reserves `lo`, `all` and `default`, and truncates
+/// after 15 letters.
+pub(crate) fn device_of(link: usize) -> String {
+    format!("link{}", link / 2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

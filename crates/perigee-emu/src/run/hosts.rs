@@ -11,8 +11,9 @@ use perigee_wire::address;
 
 use crate::os::namespace::Namespace;
 use crate::os::netlink::{await_local, index, Netlink};
+use crate::os::tun::device_of;
 use crate::os::tun::{Tun, QUEUE_PACKETS};
-use crate::run::routes::{device_of, Routes, ADDRESSES};
+use crate::run::routes::{Routes, ADDRESSES};
 use crate::run::settings::{has, tcp_ends};
 
 /// The nodes' namespaces and the devices between them.

@@ -18,9 +18,9 @@ use rustix::io::ioctl_fionread;
 
 use crate::os::namespace::Namespace;
 use crate::os::tcp_info::{unacknowledged, TcpInfo};
+use crate::os::tun::device_of;
 use crate::run::controls::Controls;
 use crate::run::error::{failed, RunError};
-use crate::run::routes::device_of;
 use crate::run::sockets::IP_AND_TCP;
 
 /// The services of a run.

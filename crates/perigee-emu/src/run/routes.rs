@@ -11,6 +11,7 @@ use crate::link::driver::QueueChange;
 use crate::os::clock::RunClock;
 use crate::os::namespace::Namespace;
 use crate::os::netlink::{index, Netlink, Place};
+use crate::os::tun::device_of;
 use crate::run::settings::HostSettings;
 
 /// The routes of a run.
@@ -73,12 +74,6 @@ impl<'a> Routes<'a> {
         }
         Ok(())
     }
-}
-
-/// The name of a directed link's devices. Not the link's own: the kernel reserves `lo`, `all` and `default`, and truncates
-/// after 15 letters.
-pub(crate) fn device_of(link: usize) -> String {
-    format!("link{}", link / 2)
 }
 
 /// The versions of IP, and the bits of a host's address.
