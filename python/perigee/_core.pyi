@@ -56,6 +56,7 @@ __all__ = [
     "check_of",
     "compilers_are_confined",
     "confine",
+    "confine_program",
     "emu_clean",
     "end_at_second_signal",
     "host_systems",
