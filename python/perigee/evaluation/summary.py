@@ -24,7 +24,7 @@ MANY = 1000
 LEAST = 0.0001
 """Figures closer to 0 are said to be."""
 CLOSED_BY = "The same command without --quick decides it (all criteria: Reno 5 min of a core, others a third more)."
-"""What decides what the reduced size leaves open; times as in `docs/guide/evaluate-and-attack.md`."""
+"""Says how to decide what the reduced size leaves open; times as in `docs/guide/evaluate-and-attack.md`."""
 SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of deployment."""
 

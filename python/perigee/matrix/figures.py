@@ -106,7 +106,7 @@ class Rank:
 
     @property
     def total_s(self) -> float:
-        """Of its downloads, those that were cut at the rate that they had: it sorts, and is printed nowhere."""
+        """Time of its downloads, those that were cut at the rate that they had: it sorts, and is printed nowhere."""
         return sum(order(one)[1] for one in self.cells)
 
 

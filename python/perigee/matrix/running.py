@@ -38,9 +38,9 @@ MEMORY = Path("MEMORY")
 """Stands in commands for the folder in memory with the certificate and the files, which ends with its cell."""
 KEYS = frozenset(("cell", "server", "client", "link", "control", "is_tuned", "size_bytes", "limit_s", "inputs"))
 KEYS |= {"date", "versions", "took_s", "cores", "again", "rounds", "fault"}
-"""What each result has."""
+"""Keys of each result."""
 ROUND_KEYS = frozenset((*MEDIANS, "completed", "late_p99_us", "load_before"))
-"""What each of its rounds has."""
+"""Keys of each of its rounds."""
 ANY = "0.0.0.0"  # noqa: S104 - in a network of its own
 """Where it listens, since that end comes with the link."""
 WINDOW = 6_000_000

@@ -239,8 +239,9 @@ const SHORT_PATH: Time = Time::from_millis(4);
 /// Unsent bytes in a socket with a limit: what the link sends in this time, but enough to fill a segment of the kernel's.
 const UNSENT: Time = Time::from_millis(50);
 const LEAST_UNSENT: u64 = 64 << 10;
-/// Beyond a round trip's, bytes that wait at the other end for their turn: without them, the link would be idle whenever it pauses. On a short
-/// path at most a quarter of a round trip's, since a path that is faster than the rate exceeds it by as much.
+/// Beyond a round trip's, bytes that wait at the other end for their turn: without them, the link would be idle whenever
+/// it pauses. On a short path at most a quarter of a round trip's, since a path that is faster than the rate exceeds it
+/// by as much.
 const STANDING: Time = Time::from_millis(50);
 const STANDING_PART: u64 = 4;
 /// Least window, in segments: with one the sender would wait for a delayed acknowledgement (RFC 9293, section 3.8.6.3).

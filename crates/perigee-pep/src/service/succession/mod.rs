@@ -8,7 +8,8 @@
 //! | its rules and threads: `runs` | `done`; leaves rules and files, and drains |
 //!
 //! Both have the same sockets, so that no connection is lost that waits in the queue of one. Until `done` the old process goes on where it
-//! was if the new one ends, or says nothing for [`PATIENCE`]. Afterwards it drains, and ends with `stop` of the new one, which outlives it: the rules are needed as long.
+//! was if the new one ends, or says nothing for [`PATIENCE`]. Afterwards it drains, and ends with
+//! `stop` of the new one, which outlives it: the rules are needed as long.
 
 pub(crate) mod command;
 pub(crate) mod new;

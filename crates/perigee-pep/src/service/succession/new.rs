@@ -136,7 +136,7 @@ impl Inherited {
         let done = tell(&channel, RUNS).and_then(|()| expect(&channel.receive()?, DONE));
         done.map_err(|error| lost(&channel, &error))?;
         let older = self.take_all(OLDER).into_iter().filter_map(|socket| Channel::of(socket).ok());
-        // What this configuration does not need is closed.
+        // Sockets that this configuration does not need are closed.
         self.sockets.clear();
         Ok(older.chain([channel]).collect())
     }
