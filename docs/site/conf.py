@@ -48,6 +48,7 @@ exclude_patterns = [
     "benches/peers/build/**",
     "tests/axe-core/**",
     "tests/data/**",
+    "python/perigee/stacks/programs/**",
 ]
 myst_enable_extensions = ["attrs_block"]
 myst_heading_anchors = 6
