@@ -184,7 +184,7 @@ def settings_of(axes: Sequence[Axis], design: str, points: int | None, seed: int
         >>> settings_of([read_axis("flow.cc=cubic,bbr"), read_axis("flow.count=1..3:3")], "grid", None)
         ['vary.flow.cc=cubic,bbr', 'vary.flow.count=1,2,3']
         >>> settings_of([read_axis("flow.count=1..3")], "sobol", 2)
-        ['vary.linked=[{"flow.count" = 1}, {"flow.count" = 2}]']
+        ['vary.linked=[{ "flow.count" = 1 }, { "flow.count" = 2 }]']
     """
     if design not in DESIGNS:
         raise InputError(f"--design {design}: unknown design; the designs are: {', '.join(DESIGNS)}")

@@ -110,7 +110,7 @@ def settings_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         >>> [(each["key"], each["value"], len(each["values"])) for each in flows["settings"]]
         [('flow.cc', '', 2), ('flows.main.size', '1 MB', 0)]
         >>> flows["settings"][0]["values"][1]
-        {'text': '{name = "cubic", beta = "50 %"}', 'label': 'cubic', 'detail': 'beta = "50 %"'}
+        {'text': '{ name = "cubic", beta = "50 %" }', 'label': 'cubic', 'detail': 'beta = "50 %"'}
     """
     groups: dict[str, list[Setting]] = {group: [] for group in GROUPS}
     varied = varying(content)
