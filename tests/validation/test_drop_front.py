@@ -121,9 +121,9 @@ def arrived(folder: Path, script: str) -> list[int]:
             pytest.skip(done.stderr.strip())
         lines = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
         assert set(lines) == {"late", "arrived"}, done.stderr
-        if float(lines["late"][0]) < 0.002:
+        if float(lines["late"][0]) < 0.001:
             return [int(number) for number in lines["arrived"]]
-    pytest.skip(f"this machine sent bursts more than 2 ms late in {TRIES} tries")
+    pytest.skip(f"this machine sent bursts more than 1 ms late in {TRIES} tries")
 
 
 @pytest.mark.quiet
