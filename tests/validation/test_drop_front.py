@@ -55,9 +55,12 @@ KERNEL = """
 ip link set lo up
 unshare --net sleep 60 & inner=$!
 while [ "$(readlink /proc/$inner/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+# Packets of IPv6's own (solicitations, groups) come at times of their own, and take tokens.
+inside() { nsenter --net=/proc/$inner/ns/net "$@"; }
+without="echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6"
+if [ -e /proc/sys/net/ipv6 ]; then sh -c "$without"; inside sh -c "$without"; fi
 ip link add outer type veth peer name inner netns $inner
 ip addr add 10.9.0.1/24 dev outer && ip link set outer up
-inside() { nsenter --net=/proc/$inner/ns/net "$@"; }
 inside ip addr add 10.9.0.2/24 dev inner && inside ip link set inner up
 inside tc qdisc add dev inner root handle 1: tbf rate RATEbit burst FRAME limit 1000000
 QUEUE
@@ -121,9 +124,9 @@ def arrived(folder: Path, script: str) -> list[int]:
             pytest.skip(done.stderr.strip())
         lines = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
         assert set(lines) == {"late", "arrived"}, done.stderr
-        if float(lines["late"][0]) < 0.001:
+        if float(lines["late"][0]) < 0.002:
             return [int(number) for number in lines["arrived"]]
-    pytest.skip(f"this machine sent bursts more than 1 ms late in {TRIES} tries")
+    pytest.skip(f"this machine sent bursts more than 2 ms late in {TRIES} tries")
 
 
 @pytest.mark.quiet
@@ -134,9 +137,7 @@ def test_the_kernel_s_queue_drops_what_is_expected(tmp_path: Path, queue: str, h
     frame = PACKET_BYTES + ETHERNET_BYTES
     rate = str(round(8000 * frame / SERVICE_MS))
     script = KERNEL.replace("RATE", rate).replace("FRAME", str(frame)).replace("QUEUE", queue)
-    # A packet that comes as another leaves falls to either side, by when the device's clock began: then again.
-    tries = (arrived(tmp_path, script) for _ in range(TRIES))
-    assert expected(head_is_safe) in tries
+    assert arrived(tmp_path, script) == expected(head_is_safe)
 
 
 @pytest.mark.quiet
