@@ -156,7 +156,7 @@ class _Seen:
 def _fitted(measured: Measured, seen: _Seen) -> Fitted:
     """Fit a link; a transfer that no queue of the path held says only that the rate is above its own.
 
-    Where nothing else measured the rate, several times as much is taken, as a guess; where there are no pings, the
+    Where nothing else measured the rate, several times as much is taken, as a guess; where nothing measured losses, the
     packets that a download held by losses sent again are taken for those that the path lost.
     """
     fastest = _fastest(measured)
@@ -178,7 +178,8 @@ def _fitted(measured: Measured, seen: _Seen) -> Fitted:
         is_more = _TIMES * fastest.bps > sent_bps
         guess = Value(rate_of(_TIMES * fastest.bps), (why,)) if is_more else down.rate
         down = replace(down, rate=replace(guess, measured=False))
-    if seen.is_lossy and seen.again and measured.pings is None:
+    is_known = down.loss is not None and down.loss.measured
+    if seen.is_lossy and seen.again and measured.pings is None and not is_known:
         why = f"{fastest.file}: the share that was sent again, taken for lost at random."
         down = replace(down, loss=Value(share(seen.again), (why,), measured=False))
     return replace(fitted, down=down)

@@ -228,7 +228,9 @@ def _quiet(series: pl.DataFrame, least_ms: float | None, far_ms: float | None, s
         return _NONE
     again = series["retransmitted_packets"].fill_null(0).to_numpy()
     lossy = np.flatnonzero(again)
-    begin = 1 if not len(lossy) else int(lossy[0]) + int(np.argmin(np.append(again[lossy[0] :] > 0, False)))
+    first = int(lossy[0]) if len(lossy) else 0
+    calm = np.flatnonzero(again[first:] == 0)
+    begin = first + int(calm[0]) if len(calm) else len(again)
     rtt_ms = series["rtt_mean_ms"].to_numpy()
     is_low = np.maximum(rtt_ms[1:], rtt_ms[:-1]) < limits.raised_ms(least_ms)
     is_low[: max(begin - 1, 0)] = False
