@@ -50,17 +50,18 @@ def _cell(control: str) -> Cell:
 
 @pytest.fixture
 def order(tmp_path: Path) -> running.Order:
-    """An order with the stack installed; it needs what the command needs."""
+    """An order with the stack installed, below the folder of the results; it needs what the command needs."""
     try:
         running.check()
     except InputError as error:
         pytest.skip(f"the matrix cannot be measured here: {error}")
     if not Path(PYTHON).exists():
         pytest.skip(f"no {PYTHON}")
-    place = tmp_path / "stacks" / _stack().place
+    stacks = tmp_path / "out/stacks"
+    place = stacks / _stack().place
     place.mkdir(parents=True)
     shutil.copy(FAKE, place)
-    return running.Order(tmp_path / "out", tmp_path / "stacks")
+    return running.Order(tmp_path / "out", stacks)
 
 
 @pytest.mark.drawn
@@ -81,7 +82,7 @@ def test_cells_are_measured_once_and_the_page_says_which_is_best_and_what_is_bro
     assert "broken on purpose" in broken["fault"]["said"]
     where = f"--stacks {order.stacks} --out {order.folder}"
     assert broken["again"] == f"perigee quic matrix --cell fake/fake/geo/broken --again {where}"
-    assert str(order.folder) not in json.dumps(broken["commands"]), "its files ended with it"
+    assert str(order.folder / running.CELLS) not in json.dumps(broken["commands"]), "its files ended with it"
     texts = written(running.records(order.folder), 3, 3, "perigee quic matrix")
     assert "1 stack measured over a geostationary satellite: no comparison. fake with fast: " in texts["report.md"]
     assert broken["again"] in texts["report.html"]
@@ -109,7 +110,7 @@ def test_a_kill_leaves_no_process_no_mount_and_no_half_of_a_cell(order: running.
     process.wait()
     wait_until(lambda: not programs(), 20)
     assert Path("/proc/self/mountinfo").read_text() == mounts
-    assert [path for path in order.folder.rglob("*") if path.is_file()] == []
+    assert list((order.folder / running.CELLS).iterdir()) == []
 
 
 def _words(process: Path) -> str:

@@ -237,7 +237,8 @@ def _programs(cell: Cell, folder: Path, work: Path) -> dict[str, list[str]]:
 
 
 def _job(cell: Cell, order: Order, seed: int) -> Record:
-    work, link = order.folder.resolve(), cell.link
+    # The folder of the results stays in sight of the programs: stacks, or a whole checkout, may be below it.
+    work, link = (order.folder / CELLS).resolve(), cell.link
     if cell.server.stack is None:
         return {"folder": str(work), "study": study(cell, seed, WINDOW)}
     folder = order.stacks.resolve()
