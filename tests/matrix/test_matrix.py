@@ -152,17 +152,19 @@ def _record(cell: str, mbps: float | None) -> dict[str, Any]:
 
 
 def _cut(cell: str, mbps: float) -> dict[str, Any]:
-    record = _record(cell, mbps)
-    record["rounds"][0] |= {"completed": False, "completion_s": None, "goodput_mbps": None}
+    record = _record(cell, 8.0)
+    cut = {"completed": False, "completion_s": None, "goodput_mbps": None, "throughput_mbps": mbps}
+    record["rounds"][0] |= cut
     return record
 
 
 def test_cells_of_two_runs_are_alike_within_5_percent_and_faults_only_with_faults() -> None:
     names = ("a/a/geo/x", "b/b/geo/x", "c/c/geo/x", "d/d/geo/x")
+    nothing = _cut("e/e/geo/x", 0.0)
     ours = [_record(name, mbps) for name, mbps in zip(names, (10.0, 10.0, 10.0, None), strict=True)]
     theirs = [_record(name, mbps) for name, mbps in zip(names, (10.4, 11.0, None, None), strict=True)]
-    found = {one.cell[0]: one.repeats for one in differences(ours, theirs)}
-    assert found == {"a": True, "b": False, "c": False, "d": True}
+    found = {one.cell[0]: one.repeats for one in differences([*ours, nothing], [*theirs, nothing])}
+    assert found == {"a": True, "b": False, "c": False, "d": True, "e": True}
 
 
 def test_a_stack_that_fails_over_one_of_both_geo_links_is_not_the_best() -> None:
@@ -218,6 +220,16 @@ def test_what_was_cut_is_no_percentage_and_a_slow_handshake_is_the_clients() -> 
 
 def _page(cells: list[dict[str, Any]]) -> str:
     return written(cells, len(cells), len(cells), "perigee quic matrix")["report.md"]
+
+
+@pytest.mark.parametrize("damage", [{"rounds": 5}, {"rounds": [5]}, {"rounds": [{}]}, {"fault": "x"}])
+def test_a_cell_of_other_kinds_of_values_is_damaged(damage: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / running.CELLS / "one.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(_record("tcp/tcp/geo/cubic", 8.0)))
+    assert running.damaged(tmp_path) == []
+    path.write_text(json.dumps(_record("tcp/tcp/geo/cubic", 8.0) | damage))
+    assert running.damaged(tmp_path) == [path]
 
 
 def test_a_comparison_says_what_it_leaves_out_and_a_damaged_cell_remains(perigee: Perigee, tmp_path: Path) -> None:

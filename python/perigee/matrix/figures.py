@@ -168,12 +168,13 @@ class Difference:
         """The difference as a share of the mean; None where one run has a fault."""
         if self.ours is None or self.theirs is None:
             return None
-        return abs(self.ours - self.theirs) / ((self.ours + self.theirs) / 2)
+        mean = (self.ours + self.theirs) / 2
+        return abs(self.ours - self.theirs) / mean if mean else 0.0
 
     @property
     def repeats(self) -> bool:
         """Whether both are alike: within 5 %, or both a fault."""
-        return (self.share or 0) <= WITHIN if self.share is not None else self.ours is self.theirs is None
+        return self.share <= WITHIN if self.share is not None else self.ours is self.theirs is None
 
 
 def differences(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Difference]:

@@ -136,7 +136,9 @@ def _read(path: Path) -> Record | None:
     except (OSError, ValueError):
         return None
     is_ours = isinstance(found, dict) and found.get("format") == FORMAT and found.keys() >= KEYS
-    return found if is_ours and all(set(one) >= ROUND_KEYS for one in found["rounds"]) else None
+    is_ours = is_ours and isinstance(found["rounds"], list) and isinstance(found["fault"], dict | None)
+    is_whole = is_ours and all(isinstance(one, dict) and one.keys() >= ROUND_KEYS for one in found["rounds"])
+    return found if is_whole else None
 
 
 def inputs(cell: Cell) -> str:
