@@ -118,7 +118,8 @@ def _full(folder: Path, needed_mib: int) -> str:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder for one installation; the kernel gives it back when this process ends."""
-    with (folder / ".lock").open("w") as lock:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(folder / ".lock", flags, 0o600), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
