@@ -11,7 +11,7 @@ import pytest
 
 from perigee.errors import InputError
 from perigee.stacks.builders import PROGRAMS
-from perigee.stacks.table import PLACEHOLDERS, Stack, client_command, placeholders, server_command, stacks
+from perigee.stacks.table import PLACEHOLDERS, Settings, Stack, client_command, placeholders, server_command, stacks
 
 FOLDER, FILE = Path("/stacks/one"), Path("/made/certificate.pem")
 STACKS = pytest.mark.parametrize("stack", stacks(), ids=lambda stack: stack.name)
@@ -59,8 +59,7 @@ def test_commands_render_with_each_control(stack: Stack) -> None:
             certificate=FILE,
             key=FILE,
             root=Path("/root/of/it"),
-            control=control,
-            window=window,
+            settings=Settings(control, window),
         )
         client = client_command(
             stack,
@@ -70,8 +69,7 @@ def test_commands_render_with_each_control(stack: Stack) -> None:
             path="10m.bin",
             certificate=FILE,
             out=Path("/out"),
-            control=control,
-            window=window,
+            settings=Settings(control, window),
         )
         for words in (server, client):
             assert not set("{}") & set("".join(words))
@@ -86,9 +84,9 @@ def test_what_a_stack_cannot_is_refused_with_what_it_can() -> None:
     tquic = next(stack for stack in stacks() if stack.name == "tquic")
     given = {"address": "10.0.0.1", "port": 1, "certificate": FILE, "path": "x", "out": FOLDER}
     with pytest.raises(InputError, match="no congestion control of TQUIC; did you mean `BBR`"):
-        client_command(tquic, FOLDER, control="BBR2", **given)  # type: ignore[arg-type]
+        client_command(tquic, FOLDER, settings=Settings("BBR2"), **given)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no option for a window; leave the window out"):
-        client_command(tquic, FOLDER, window=1, **given)  # type: ignore[arg-type]
+        client_command(tquic, FOLDER, settings=Settings(window=1), **given)  # type: ignore[arg-type]
 
 
 def test_versions_and_sums_are_those_of_the_lock_files() -> None:

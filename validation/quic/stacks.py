@@ -21,7 +21,7 @@ from typing import Any
 from perigee.stacks.certificate import Certificate
 from perigee.stacks.confined import confined
 from perigee.stacks.install import default_folder
-from perigee.stacks.table import Stack, client_command, find, installed, server_command
+from perigee.stacks.table import Settings, Stack, client_command, find, installed, server_command
 
 BYTES = 10_000_000
 WINDOW = 4_000_000
@@ -84,13 +84,13 @@ def transfer(
         content = secrets.token_bytes(BYTES)
         (root / NAME).write_bytes(content)
         made = Certificate.make(folder)
-        at: dict[str, Any] = {"address": "127.0.0.1", "port": PORT, "window": window}
+        at: dict[str, Any] = {"address": "127.0.0.1", "port": PORT}
+        serving, fetching = Settings(control, window), Settings(control if peer == stack else None, window)
         serve = server_command(
-            stack, there[stack.name], certificate=made.certificate, key=made.key, root=root, control=control, **at
+            stack, there[stack.name], certificate=made.certificate, key=made.key, root=root, settings=serving, **at
         )
-        own = control if peer == stack else None
         fetch = client_command(
-            peer, there[peer.name], path=NAME, certificate=made.authority, out=out, control=own, **at
+            peer, there[peer.name], path=NAME, certificate=made.authority, out=out, settings=fetching, **at
         )
         readable = [there[stack.name], there[peer.name], folder]
         with (folder / "server").open("wb") as said:

@@ -24,7 +24,7 @@ from perigee.files import storage_errors, write_atomically
 from perigee.matrix.cells import Cell
 from perigee.matrix.figures import MEDIANS
 from perigee.matrix.studies import study
-from perigee.stacks.table import client_command, installed, server_command
+from perigee.stacks.table import Settings, client_command, installed, server_command
 from perigee.version import __version__
 
 FORMAT = 1
@@ -229,11 +229,13 @@ def _programs(cell: Cell, folder: Path, work: Path) -> dict[str, list[str]]:
     return {
         "server": server_command(
             server, folder / server.place, address=ANY, port=PORT,
-            certificate=work / "certificate.pem", key=work / "key.pem", root=work / "www", control=cell.control,
+            certificate=work / "certificate.pem", key=work / "key.pem", root=work / "www",
+            settings=Settings(cell.control),
         ),
         "client": client_command(
             client, folder / client.place, address=ADDRESS, port=PORT, path=FILE,
-            certificate=work / "authority.pem", out=work / "got", window=window,
+            certificate=work / "authority.pem", out=work / "got",
+            settings=Settings(window=window),
         ),
     }  # fmt: skip
 

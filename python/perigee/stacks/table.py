@@ -7,7 +7,7 @@ import functools
 import string
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,6 +90,24 @@ class Stack:
         return f"{self.name}-{self.version}"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server or client.
+
+    Attributes:
+        control: its congestion control; None: the stack's default.
+        window: bytes of its flow-control windows; None: the stack's own.
+        qlog: the folder for qlog files; None: none are written.
+    """
+
+    control: str | None = None
+    window: int | None = None
+    qlog: Path | None = None
+
+
+DEFAULTS = Settings()
+
+
 @functools.cache
 def stacks() -> tuple[Stack, ...]:
     """Return all stacks, in the order of the table.
@@ -137,9 +155,7 @@ def server_command(
     certificate: Path,
     key: Path,
     root: Path,
-    control: str | None = None,
-    window: int | None = None,
-    qlog: Path | None = None,
+    settings: Settings = DEFAULTS,
 ) -> list[str]:
     """Return the words that start a stack's server.
 
@@ -151,15 +167,13 @@ def server_command(
         certificate: a file, PEM.
         key: likewise.
         root: the folder whose files it serves.
-        control: its congestion control; None: the stack's default.
-        window: bytes of its flow-control windows; None: the stack's own.
-        qlog: the folder for qlog files; None: none are written.
+        settings: its own.
 
     Raises:
         InputError: the stack has no such congestion control, or cannot have its windows set or write qlog files.
     """
     given = {"address": address, "port": port, "certificate": certificate, "key": key, "root": root}
-    return _rendered(stack, "server", folder, given, control, window, qlog)
+    return _rendered(stack, "server", folder, given, settings)
 
 
 def client_command(
@@ -171,9 +185,7 @@ def client_command(
     path: str,
     certificate: Path,
     out: Path,
-    control: str | None = None,
-    window: int | None = None,
-    qlog: Path | None = None,
+    settings: Settings = DEFAULTS,
 ) -> list[str]:
     """Return the words that have a stack's client fetch a file, which is `out / path` when it ends with 0.
 
@@ -185,37 +197,27 @@ def client_command(
         path: the name of the file that is asked for, without folders.
         certificate: the authority of the server's, PEM, for clients that check it.
         out: the folder that gets the file.
-        control: its congestion control; None: the stack's default.
-        window: bytes of its flow-control windows; None: the stack's own.
-        qlog: the folder for qlog files; None: none are written.
+        settings: its own.
 
     Raises:
         InputError: the stack has no such congestion control, or cannot have its windows set or write qlog files.
     """
     url = f"https://{address}:{port}/{path}"
     given = {"address": address, "port": port, "url": url, "certificate": certificate, "out": out}
-    return _rendered(stack, "client", folder, given, control, window, qlog)
+    return _rendered(stack, "client", folder, given, settings)
 
 
-def _rendered(
-    stack: Stack,
-    role: Role,
-    folder: Path,
-    given: Mapping[str, object],
-    control: str | None,
-    window: int | None,
-    qlog: Path | None,
-) -> list[str]:
-    control = control or stack.default
+def _rendered(stack: Stack, role: Role, folder: Path, given: Mapping[str, object], settings: Settings) -> list[str]:
+    control = settings.control or stack.default
     if control not in stack.controls:
         raise InputError(f"{control}: no congestion control of {stack.title}", suggestion(control, stack.controls))
     command = getattr(stack, role)
     words = list(command.words)
-    for what, value, more in (("window", window, command.window), ("qlog", qlog, command.qlog)):
+    for what, value, more in (("window", settings.window, command.window), ("qlog", settings.qlog, command.qlog)):
         if value is not None and not more:
             raise InputError(f"the {role} of {stack.title} has no option for a {what}", f"leave the {what} out")
         words += more if value is not None else ()
-    values = {**given, "folder": folder, "control": control, "window": window, "qlog": qlog}
+    values = {**given, "folder": folder, **asdict(settings), "control": control}
     return [word.format(**values) for word in words]
 
 
