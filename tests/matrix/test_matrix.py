@@ -44,7 +44,7 @@ def _stack() -> Stack:
 
 def _cell(control: str) -> Cell:
     stack = _stack()
-    party = Party("fake", "Fake", "1", stack.controls, "fast", "slow", "fake", has_windows=False, stack=stack)
+    party = Party("fake", "Fake", stack.controls, "fast", "slow", "fake", has_windows=False, stack=stack)
     return Cell(party, party, FAST, control)
 
 

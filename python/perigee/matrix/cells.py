@@ -73,8 +73,7 @@ def _crossed(known: Sequence[Party], links: Sequence[Link]) -> Iterator[Cell]:
 
 
 def _tuned(known: Sequence[Party]) -> list[Cell]:
-    links = [link for link in LINKS if link.is_geo]
-    return [Cell(one, one, link, one.best, is_tuned=True) for link in links for one in known if one.has_windows]
+    return [Cell(one, one, FIRST[0], one.best, is_tuned=True) for one in known if one.has_windows]
 
 
 def only(cells: Sequence[Cell], names: Collection[str]) -> list[Cell]:

@@ -77,11 +77,6 @@ class Link:
                     found[way][process] = value
         return {way: changed for way, changed in found.items() if changed}
 
-    @property
-    def is_geo(self) -> bool:
-        """True if windows are tuned over it."""
-        return self.name == "geo"
-
 
 LINKS = (
     Link("geo", "GEO, 20/2 Mbit/s, 600 ms", "geo", GEO, limit_s=20.0),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perigee.stacks.table import Stack, stacks
-from perigee.version import __version__
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,6 @@ class Party:
     Attributes:
         name: its name in cells.
         title: for people.
-        version: of its program.
         controls: congestion controls of the server.
         default: the one that it has when nothing is said.
         best: the one that is tried beside it in the small matrix.
@@ -28,7 +26,6 @@ class Party:
 
     name: str
     title: str
-    version: str
     controls: Sequence[str]
     default: str
     best: str
@@ -39,12 +36,12 @@ class Party:
 
 BESIDE = (
     Party(
-        "perigee", "Perigee's QUIC", __version__, ("cubic", "bbr3", "hybla", "bbr", "reno"), "cubic", "bbr3",
+        "perigee", "Perigee's QUIC", ("cubic", "bbr3", "hybla", "bbr", "reno"), "cubic", "bbr3",
         "perigee", has_windows=True,
     ),
-    Party("tcp", "TCP", "", ("cubic", "bbr"), "cubic", "bbr", "tcp", has_windows=False),
+    Party("tcp", "TCP", ("cubic", "bbr"), "cubic", "bbr", "tcp", has_windows=False),
     Party(
-        "tcp-proxy", "TCP with a proxy", "", ("cubic", "bbr", "hybla"), "cubic", "bbr",
+        "tcp-proxy", "TCP with a proxy", ("cubic", "bbr", "hybla"), "cubic", "bbr",
         "tcp-proxy", has_windows=False,
     ),
 )  # fmt: skip
@@ -59,6 +56,4 @@ def parties() -> tuple[Party, ...]:
 def _of_stack(stack: Stack) -> Party:
     speaks = "HTTP/3" if stack.http3 else stack.name
     windows = bool(stack.client.window)
-    return Party(
-        stack.name, stack.title, stack.version, stack.controls, stack.default, stack.best, speaks, windows, stack
-    )
+    return Party(stack.name, stack.title, stack.controls, stack.default, stack.best, speaks, windows, stack)

@@ -209,7 +209,7 @@ def again(cell: Cell, order: Order) -> str:
 
 
 def _versions(cell: Cell) -> dict[str, str]:
-    return {one.name: one.version for one in (cell.server, cell.client) if one.stack}
+    return {one.name: one.stack.version for one in (cell.server, cell.client) if one.stack}
 
 
 def _commands(cell: Cell, folder: Path, work: Path) -> dict[str, str]:

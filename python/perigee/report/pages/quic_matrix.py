@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -183,7 +182,6 @@ def _table(name: str, caption: str, records: Sequence[Record]) -> Table:
 def _data(records: Sequence[Record]) -> pl.DataFrame:
     """Return a row for each download, with what makes it citable."""
     keys = ("cell", "server", "client", "link", "control", "is_tuned", "size_bytes", "limit_s", "date", "again")
-    empty: Mapping[str, Any] = {"fault": None, "kernel": None}
     rows = [
         {key: one[key] for key in keys}
         | {
@@ -197,7 +195,7 @@ def _data(records: Sequence[Record]) -> pl.DataFrame:
         for one in records
         for each in (one["rounds"] or [{}])
     ]
-    return pl.DataFrame([{**empty, **row} for row in rows], infer_schema_length=None)
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _figure(ranks: Sequence[Rank]) -> list[Plot]:
