@@ -67,10 +67,12 @@ def _captured(port: int) -> Iterator[None]:
     ) as capture:
         if not any(b"listening on" in line for line in capture.stderr or ()):
             sys.exit("tcpdump cannot capture here")
-        yield
-        time.sleep(SETTLE_S)
-        capture.terminate()
-        capture.communicate()
+        try:
+            yield
+            time.sleep(SETTLE_S)
+        finally:
+            capture.terminate()
+            capture.communicate()
 
 
 def _dropped_by_sockets() -> int:
