@@ -74,10 +74,10 @@ pub(crate) fn read(table: &Reader<'_>, link: u32) -> Result<Option<LinkQueue>, S
     Ok(Some(LinkQueue { link, share, bypass, told: table.get("told")?, policy, floor, ceiling }))
 }
 
-/// The setting in words.
-pub(crate) fn in_words(queue: &LinkQueue, scenario: &Scenario) -> String {
+/// The setting in words; `None` between real hosts, whose plan has no links.
+pub(crate) fn in_words(queue: &LinkQueue, scenario: &Scenario) -> Option<String> {
     let LinkQueue { link, share, bypass, told, policy: Policy { short, memory, savings }, floor, ceiling } = queue;
-    let name = &scenario.links[*link as usize].name;
+    let name = &scenario.links.get(*link as usize)?.name;
     let always = format!(
         "{name}, up to {share} of its rate, of which others have {bypass} at the most; up to {short} in {memory} are \
          short, and {savings} are saved"
@@ -85,5 +85,5 @@ pub(crate) fn in_words(queue: &LinkQueue, scenario: &Scenario) -> String {
     let told = (*told > Time::ZERO).then(|| format!("; told {told} after a change"));
     let floor = (*floor > Rate::ZERO).then(|| format!("; {floor} for each subscriber first"));
     let ceiling = (*ceiling < Rate::UNLIMITED).then(|| format!("; no more than {ceiling} for any"));
-    [Some(always), told, floor, ceiling].into_iter().flatten().collect()
+    Some([Some(always), told, floor, ceiling].into_iter().flatten().collect())
 }

@@ -350,7 +350,7 @@ pub(crate) fn in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> V
     let legs =
         |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
     let split = scenario.flows.iter().filter(legs).count();
-    let queues = proxy.queues.iter().map(|queue| link_queue::in_words(queue, scenario));
+    let queues = proxy.queues.iter().filter_map(|queue| link_queue::in_words(queue, scenario));
     vec![
         ("node", scenario.nodes[proxy.node as usize].to_string()),
         ("handshake", handshake.to_owned()),

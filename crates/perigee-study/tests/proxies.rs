@@ -1,7 +1,7 @@
 //! `[[proxies]]`: the legs that they make, and each mistake in them with its line and what to do about it.
 
-use crate::common::{error, plan, small_with};
-use perigee_study::Traffic;
+use crate::common::{error, load, plan, small_with};
+use perigee_study::{setup_json, Overrides, Study, Traffic};
 
 /// The small study with a proxy in the middle of its download, from line 50 on.
 fn with(proxy: &str) -> String {
@@ -16,6 +16,7 @@ cc = "cubic"
 [proxies.sides.air]
 cc = { name = "hybla", rtt0 = "30 ms" }
 tcp = { initial_window = 64 }
+link = {}
 "#;
 
 #[test]
@@ -74,9 +75,42 @@ fn every_key_of_a_proxy_and_of_its_sides_can_be_set_and_changes_the_plan() {
         "proxies.pep.sides.wire.cc=bbr",
         "proxies.pep.sides.air.cc.rtt0=40 ms",
         "proxies.pep.sides.air.tcp.initial_window=12",
+        "proxies.pep.sides.air.link.enabled=false",
+        "proxies.pep.sides.air.link.share=0.9",
+        "proxies.pep.sides.air.link.bypass=0.1",
+        "proxies.pep.sides.air.link.told=1 s",
+        "proxies.pep.sides.air.link.short=1 MB",
+        "proxies.pep.sides.air.link.memory=1 s",
+        "proxies.pep.sides.air.link.savings=1 MB",
+        "proxies.pep.sides.air.link.floor=1 Mbit/s",
+        "proxies.pep.sides.air.link.ceiling=1 Mbit/s",
     ] {
         assert_ne!(fingerprint(&[setting]), plain, "{setting}");
     }
+}
+
+#[test]
+fn the_queue_that_a_proxy_owns_is_in_the_setup_where_there_are_links() {
+    let owned = "air.down, up to 98 % of its rate";
+    let text = with(PROXY);
+    assert!(setup_json(&plan(&text, &[], false).unwrap()).contains(owned));
+    let study = Study::parse(&text, "s.toml").unwrap();
+    let real = setup_json(&study.plan_without_links(&Overrides::default(), &mut load).unwrap());
+    assert!(real.contains("flows that it splits") && !real.contains("air.down"), "{real}");
+}
+
+#[test]
+fn mistakes_in_the_link_whose_queue_a_proxy_owns_have_their_line() {
+    let refused = |link: &str| error(&with(&PROXY.replacen("link = {}", &format!("link = {link}"), 1)), &[]);
+    let at = "s.toml:58: `proxies.sides.air.link";
+    assert_eq!(refused("\"air\""), format!("{at}` is a string; write a table"));
+    assert_eq!(refused("{ share = 0 }"), format!("{at}.share` = 0 is out of range; use a value from 0.5 to 1"));
+    assert_eq!(
+        refused("{ floor = \"2 Mbit/s\", ceiling = \"1 Mbit/s\" }"),
+        "s.toml:58: a floor of 2 Mbit/s is above the ceiling of 1 Mbit/s; lower the one or raise the other"
+    );
+    let unknown = "s.toml:58: unknown key `proxies.sides.air.link.shares`; did you mean `share`?";
+    assert_eq!(refused("{ shares = 0.9 }"), unknown);
 }
 
 #[test]
@@ -124,6 +158,6 @@ fn mistakes_have_their_line_and_what_to_do_about_them() {
     let twice = format!("{PROXY}{}", PROXY.replacen("pep", "other", 1));
     assert_eq!(
         error(&with(&twice), &[]),
-        "s.toml:60: flow `download` is split at this node by the proxy `pep` already; remove one of them, or name the `flows` of each"
+        "s.toml:61: flow `download` is split at this node by the proxy `pep` already; remove one of them, or name the `flows` of each"
     );
 }
