@@ -68,7 +68,7 @@ class Site:
         if shutil.which(words[0]) is None:
             raise CouldNotError(f"it needs `{words[0]}`, which is not installed")
         said: list[str] = []
-        # It ends with this process, also where that is killed.
+        # It ends with this process, also where that is killed; compilers that it has started end what they are at.
         tied = ["setpriv", "--pdeathsig=TERM", "--"] if shutil.which("setpriv") else []
         # In a session of its own: without a terminal none of its programs can wait for an answer.
         process = subprocess.Popen(  # noqa: S603 - words of this module, no shell
