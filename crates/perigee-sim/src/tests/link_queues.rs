@@ -3,51 +3,24 @@
 
 use perigee_results::Tables;
 
+use super::proxies::gateway;
 use super::{carry_out, plan, result};
 use crate::carriage::Carriage;
 
-/// Subscribers `a` to `e` behind a geostationary link of 20/2 Mbit/s, whose queue holds a bandwidth-delay product, and a proxy before it.
+/// Subscribers `a` to `d` beside the client, behind a geostationary link of 20/2 Mbit/s, whose queue holds a bandwidth-delay product, and a
+/// proxy before it.
 fn network(link: &str, satellite: &str, flows: &str) -> String {
-    let homes: String = ["a", "b", "c", "d", "e"]
-        .map(|home| {
-            format!(
-                "[[links]]\nname = \"{home}\"\nbetween = [\"hub\", \"{home}\"]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n"
-            )
-        })
-        .concat();
-    format!(
-        r#"
-        name = "test"
-        time_limit = "5 min"
-        nodes = ["server", "gateway", "hub", "a", "b", "c", "d", "e"]
-        [measure]
-        series = "100 ms"
-        [hosts]
-        rmem = ["4 KiB", "128 KiB", "64 MiB"]
-        wmem = ["4 KiB", "16 KiB", "64 MiB"]
-        [[links]]
-        name = "wire"
-        between = ["server", "gateway"]
-        rate = "1 Gbit/s"
-        delay = "10 ms"
-        [[links]]
-        name = "satellite"
-        between = ["gateway", "hub"]
-        down = {{ rate = "20 Mbit/s", delay = "290 ms", queue = "1.5 MB"{satellite} }}
-        up = {{ rate = "2 Mbit/s", delay = "290 ms", queue = "150 kB" }}
-        {homes}
-        [[proxies]]
-        name = "gateway"
-        node = "gateway"
-        buffer = "8 MB"
-        [proxies.sides.wire]
-        cc = "cubic"
-        [proxies.sides.satellite]
-        cc = "cubic"
-        {link}
-        {flows}
-        "#
-    )
+    let homes = ["a", "b", "c", "d"].map(|home| {
+        format!("[[links]]\nname = \"{home}\"\nbetween = [\"terminal\", \"{home}\"]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n")
+    });
+    let satellite = format!(
+        "down = {{ rate = \"20 Mbit/s\", delay = \"290 ms\", queue = \"1.5 MB\"{satellite} }}\n\
+         up = {{ rate = \"2 Mbit/s\", delay = \"290 ms\", queue = \"150 kB\" }}"
+    );
+    // The side of the satellite is its last table.
+    let proxy = gateway("buffer = \"8 MB\"") + link + "\n";
+    let text = super::proxies::network(&satellite, &(homes.concat() + &proxy), flows);
+    text.replacen("\"client\"]", "\"client\", \"a\", \"b\", \"c\", \"d\"]", 1)
 }
 
 /// The proxy owns the queue, or leaves it to the link.
@@ -112,7 +85,7 @@ fn the_queue_forms_in_the_proxy_and_subscribers_share_the_full_link_whatever_the
 
 #[test]
 fn pages_beside_downloads_of_others_load_as_on_an_idle_link() {
-    let pages = "[[flows]]\nname = \"pages\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"e\"\nstart = \"20 s\"\n\
+    let pages = "[[flows]]\nname = \"pages\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\nstart = \"20 s\"\n\
                  duration = \"100 s\"\npage = \"small\"\npause = \"2 s\"\n";
     let loads = |link: &str, downloads: &str| {
         let mut loads: Vec<f64> = result(&network(link, "", &format!("{downloads}{pages}")))
@@ -152,7 +125,7 @@ fn a_halved_rate_is_followed_within_two_round_trips_of_its_being_told() {
 
 #[test]
 fn what_bypasses_the_proxy_leaves_its_share() {
-    let call = "[[flows]]\nname = \"call\"\nkind = \"udp\"\nfrom = \"server\"\nto = \"e\"\nrate = \"5 Mbit/s\"\n\
+    let call = "[[flows]]\nname = \"call\"\nkind = \"udp\"\nfrom = \"server\"\nto = \"client\"\nrate = \"5 Mbit/s\"\n\
                 packet = \"1200 B\"\nstart = \"10 s\"\nduration = \"50 s\"\n";
     let flows = ["a", "b"].map(|home| download(home, 2, "60 s")).concat() + call;
     let tables = result(&network(OWNED, "", &flows)).tables;
@@ -164,8 +137,8 @@ fn what_bypasses_the_proxy_leaves_its_share() {
 
 #[test]
 fn results_do_not_depend_on_how_packets_are_carried_where_a_proxy_owns_a_queue() {
-    let pages = "[[flows]]\nname = \"pages\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"e\"\npage = \"small\"\nduration = \"10 s\"\n\
-                 [[flows]]\nname = \"call\"\nkind = \"call\"\nfrom = \"server\"\nto = \"e\"\nrate = \"1 Mbit/s\"\nduration = \"10 s\"\n";
+    let pages = "[[flows]]\nname = \"pages\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\npage = \"small\"\nduration = \"10 s\"\n\
+                 [[flows]]\nname = \"call\"\nkind = \"call\"\nfrom = \"server\"\nto = \"client\"\nrate = \"1 Mbit/s\"\nduration = \"10 s\"\n";
     let run = plan(&network(OWNED, ", loss = \"0.1 %\"", &(download("a", 2, "15 s") + pages)));
     let ahead = Carriage::default();
     let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
