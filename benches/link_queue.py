@@ -35,6 +35,8 @@ FAR, NEAR, SERVER, GATEWAY = "100.64.0.1", "100.64.0.2", 9000, 7000
 CLIENTS = [f"100.65.0.{number}" for number in range(1, 6)]
 OBJECTS, CONNECTIONS = [100_000, 20_000, 30_000] * 4, 6
 BULK = 1 << 40
+GUARD = ("setpriv", "--pdeathsig", "KILL")
+"""Ends a process with the one that has started it, which may have been killed."""
 VARIANTS = ("idle without", "beside without", "idle with", "beside with", "halves")
 
 
@@ -116,7 +118,7 @@ def behind(variant: str, pages: int, seconds: float) -> dict[str, object]:
     device = route[route.index("dev") + 1]
     run(*far, "ip", "route", "add", "100.65.0.0/24", "dev", device)
     Path(os.environ["BENCH_CONFIG"]).write_text(config(variant, device))
-    with process(*far, str(PEP), "run", os.environ["BENCH_CONFIG"], until="ready"):
+    with process(*far, *GUARD, str(PEP), "run", os.environ["BENCH_CONFIG"], until="ready"):
         downloads = [] if variant.startswith("idle") else [Download(client) for client in CLIENTS[1:]]
         if downloads:
             time.sleep(15)
@@ -178,6 +180,8 @@ def config(variant: str, device: str) -> str:
         f'[[forward]]\nlisten = "{FAR}:{GATEWAY}"\ntarget = "127.0.0.1:{SERVER}"\n'
         '[legs.sky]\ncongestion = "cubic"\n[legs.town]\n'
         '[[rules]]\nname = "all"\nclient = "sky"\nserver = "town"\n[service]\nworkers = 2\n'
+        # With another user it would outlive a bench that is killed.
+        "confine = false\n"
     )
     if not variant.endswith("without"):
         text += f'[link]\nleg = "sky"\ninterface = "{device}"\nmodem = "http://127.0.0.1:8999/"\nevery = "50 ms"\n'
@@ -187,19 +191,21 @@ def config(variant: str, device: str) -> str:
 def outside(variant: str, pages: int, seconds: float) -> dict[str, object]:
     """Measure a variant, from the side of the servers."""
     with tempfile.TemporaryDirectory() as written:
-        # The service has a user of its own.
-        Path(written).chmod(0o755)
         rate = Path(written, "rate")
         rate.write_text("20 Mbit/s, 2 Mbit/s")
         link = ["--link", "geo", "--set", "down.rate=20 Mbit/s", "--set", "up.rate=2 Mbit/s",
                 "--set", "down.queue=1.5 MB", "--set", "up.queue=150 kB", "--quiet", "--drain", "0 s"]  # fmt: skip
         inner = [sys.executable, __file__, "--behind", variant, "--pages", str(pages), "--seconds", str(seconds)]
         environment = {**os.environ, "BENCH_PID": str(os.getpid()), "BENCH_CONFIG": f"{written}/pep.toml"}
-        server = process(sys.executable, __file__, "--serve", until="ready")
-        asked = process(sys.executable, __file__, "--modem", str(rate), until="ready")
+        server = process(*GUARD, sys.executable, __file__, "--serve", until="ready")
+        asked = process(*GUARD, sys.executable, __file__, "--modem", str(rate), until="ready")
         with server, asked:
             done = subprocess.run(
-                [PERIGEE, "exec", *link, "--", *inner], env=environment, stdout=subprocess.PIPE, text=True, check=True
+                [*GUARD, PERIGEE, "exec", *link, "--", *inner],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
             )
     measured: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return measured
@@ -229,7 +235,7 @@ def main() -> None:
     if "BENCH_INSIDE" not in os.environ:
         # Its own namespace: nothing of this host's network is touched.
         command = ["unshare", "--net", sys.executable, __file__, *sys.argv[1:]]
-        sys.exit(subprocess.run(command, env={**os.environ, "BENCH_INSIDE": "1"}, check=False).returncode)
+        os.execvpe(command[0], command, {**os.environ, "BENCH_INSIDE": "1"})  # noqa: S606
     run("ip", "link", "set", "lo", "up")
     for variant in given.variants or VARIANTS:
         show(variant, outside(variant, given.pages, given.seconds))
