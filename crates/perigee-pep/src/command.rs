@@ -45,7 +45,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
         }
         2 if is(0, "check") => read(words[1]).and_then(|config| {
             tunnel::check(&config)?;
-            link::check(&config).map_err(|error| ServiceError::Input(error.to_string()))?;
+            link::check(&config)?;
             let count = config.rules.len() - 1;
             println!(
                 "{}: {} forwarded, {}{}{}, {count} {}",

@@ -225,8 +225,8 @@ fn program(name: &str) -> Option<PathBuf> {
 fn restrict_calls(config: &Config) -> Result<(), String> {
     let arch = env::consts::ARCH.try_into().map_err(|_| format!("not on {}", env::consts::ARCH))?;
     let of_children = if executes(config) { CHILD_CALLS } else { &[] };
-    // One that is late is ended.
-    let of_late = if asks_program(config) { &[libc::SYS_kill][..] } else { &[] };
+    // One that is late is ended, with the group of processes that it leads.
+    let of_late = if asks_program(config) { &[libc::SYS_kill, libc::SYS_setpgid][..] } else { &[] };
     let calls = CALLS.iter().chain(ARCH_CALLS).chain(of_children).chain(of_late);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
     let with = |(argument, value): (u8, i32)| {

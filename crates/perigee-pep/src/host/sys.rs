@@ -27,7 +27,7 @@ pub(crate) struct TcpInfo {
 impl TcpInfo {
     /// Reads that of a socket.
     pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
-        let bytes = tcp_info(socket)?;
+        let (bytes, _) = tcp_info(socket)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (is_closed, is_last_acknowledgement) = (bytes[0] == TCP_CLOSE, bytes[0] == TCP_LAST_ACK);
         let (in_flight, unsent) = (word(24), word(144));
@@ -42,11 +42,11 @@ impl TcpInfo {
     }
 }
 
-/// The kernel's state of a connection, `struct tcp_info`; what an older kernel has not is zero.
-pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<[u8; 236]> {
-    let mut bytes = [0; 236];
-    get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
-    Ok(bytes)
+/// The kernel's state of a connection, `struct tcp_info`, and how many bytes of it this kernel has: the others are zero.
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<([u8; 232], usize)> {
+    let mut bytes = [0; 232];
+    let known = get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+    Ok((bytes, known))
 }
 
 /// Properties of the first packet of an accepted connection.
@@ -269,11 +269,15 @@ pub(crate) fn network_cookie(socket: impl AsFd) -> io::Result<u64> {
     Ok(cookie[0])
 }
 
-/// Starts a command with no signal blocked, and without the rights that the service's own programs have.
+/// Starts a command with no signal blocked, and without the rights that the service's own programs have. It is killed when the thread
+/// that has started it ends, which may be by a kill of this process.
 pub(crate) fn for_others(command: &mut std::process::Command) -> &mut std::process::Command {
     use std::os::unix::process::CommandExt as _;
-    let without_rights = || Ok(rustix::thread::clear_ambient_capability_set()?);
-    // SAFETY: between `fork` and `exec` the closure makes one system call, and allocates nothing.
+    let without_rights = || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        Ok(rustix::thread::clear_ambient_capability_set()?)
+    };
+    // SAFETY: between `fork` and `exec` the closure makes two system calls, and allocates nothing.
     unsafe { with_default_signals(command).pre_exec(without_rights) }
 }
 

@@ -50,20 +50,18 @@ struct Info {
 
 impl Info {
     fn of(socket: impl AsFd) -> io::Result<Self> {
-        let bytes = tcp_info(socket)?;
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        // The halves of a 64-bit number are in the order of the machine.
-        let long = |at: usize| if cfg!(target_endian = "big") { long(at).rotate_left(32) } else { long(at) };
-        let (own, peer) = (u64::from(word(80)) * u64::from(word(16)), u64::from(word(228)));
+        let (bytes, known) = tcp_info(socket)?;
+        let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let own = u64::from(word(80)) * u64::from(word(16));
         let least = u64::from(word(148));
         Ok(Self {
             has_timestamps: bytes[5] & TIMESTAMPS != 0,
             segment: [u64::from(word(16)), u64::from(word(20))],
             in_flight: word(24),
             round_trip_us: if least == u64::from(u32::MAX) { u64::from(word(68)) } else { least }.max(1),
-            // Zero before Linux 5.12, which does not say the peer's.
-            window: if peer == 0 { own } else { own.min(peer) },
+            // Linux before 5.4 does not say the peer's, which is zero of one that reads nothing.
+            window: if known < 232 { own } else { own.min(u64::from(word(228))) },
             is_slow_start: word(80) < word(76),
             unsent: word(144),
             moved: [long(200), long(128)],
@@ -73,7 +71,8 @@ impl Info {
 }
 
 impl Flow {
-    pub(super) fn new(tap: Arc<Tap>, subscriber: u32, state: Option<TapState>, now: Time) -> Self {
+    pub(super) fn new(tap: Arc<Tap>, subscriber: u32, now: Time) -> Self {
+        let state = tap.state.lock().map_or(None, |mut state| state.take());
         let state = state.unwrap_or(TapState { seen: now - FIRST, ..TapState::default() });
         Self {
             tap,
@@ -176,21 +175,36 @@ impl Flow {
         self.with_socket(|socket| limit_window(socket, window as u32))
     }
 
-    /// Takes the limits away.
-    pub(super) fn release(&mut self) -> io::Result<()> {
-        let [rate, window] = std::mem::take(&mut self.state.limits);
+    /// Takes the limit of a direction away.
+    pub(super) fn release(&mut self, way: usize) {
+        if self.state.limits[way].take().is_none() {
+            return;
+        }
         // Zero is the host's.
         let own = self.tap.crossing.unsent.unwrap_or(0);
-        self.with_socket(|socket| {
-            if rate.is_some() {
-                limit_rate(socket, u64::MAX)?;
-                limit_unsent(socket, own as u32)?;
+        // It fails for a socket that has ended.
+        let _ = self.with_socket(|socket| {
+            if way == 1 {
+                return limit_window(socket, NO_WINDOW as u32);
             }
-            if window.is_some() {
-                limit_window(socket, NO_WINDOW as u32)?;
-            }
-            Ok(())
-        })
+            limit_rate(socket, u64::MAX)?;
+            limit_unsent(socket, own as u32)
+        });
+    }
+
+    /// Lets it rest without limits.
+    pub(super) fn let_go(mut self) {
+        self.release(0);
+        self.release(1);
+        self.rest();
+    }
+
+    /// Lets its next byte make it active again, as it is now.
+    pub(super) fn rest(&self) {
+        if let Ok(mut state) = self.tap.state.lock() {
+            *state = Some(self.state);
+        }
+        self.tap.rest();
     }
 
     fn with_socket(&self, set: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {

@@ -20,13 +20,15 @@ use std::time::Duration;
 
 use perigee_units::Time;
 
+use self::flow::Flow;
 use self::rates::Source;
 pub(crate) use self::report::Report;
 use self::shaper::Shaper;
-use crate::config::{Config, SatelliteLink};
+use crate::config::{Config, Rates, SatelliteLink};
+use crate::error::ServiceError;
 use crate::host::clock::monotonic;
 use crate::shared::log::{quoted, Caused};
-use crate::shared::tap::{ForLink, Tap};
+use crate::shared::tap::ForLink;
 use crate::shared::Shared;
 
 /// The thread that divides the link; it ends when this is dropped.
@@ -85,8 +87,12 @@ impl Drop for Division {
 }
 
 /// Checks the files that the source of rates needs.
-pub(crate) fn check(config: &Config) -> io::Result<()> {
-    config.link.as_deref().map_or(Ok(()), rates::check)
+///
+/// # Errors
+/// With the line of the configuration, and the fix.
+pub(crate) fn check(config: &Config) -> Result<(), ServiceError> {
+    let checked = config.link.as_deref().map_or(Ok(()), rates::check);
+    checked.map_err(|error| ServiceError::Input(error.to_string()))
 }
 
 impl Dividing {
@@ -98,7 +104,7 @@ impl Dividing {
             match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
                 Ok(ForLink::Active(tap)) => match &mut self.work {
                     Some(work) => work.shaper.add(tap, monotonic()),
-                    None => tap.rest(),
+                    None => Flow::new(tap, 0, monotonic()).let_go(),
                 },
                 Ok(ForLink::Configure(config)) => self.configure(&config),
                 Ok(ForLink::Stop) | Err(RecvTimeoutError::Disconnected) => break,
@@ -110,8 +116,8 @@ impl Dividing {
                 due = now + TICK;
             }
         }
-        if let Some(work) = &mut self.work {
-            work.shaper.release();
+        if let Some(work) = self.work {
+            work.shaper.let_go();
         }
     }
 
@@ -130,13 +136,10 @@ impl Dividing {
                 Err(why) => format!("link not shared reason={}", quoted(why)),
             };
             self.shared.log.limited(Caused::ByStrangers, line);
-            if seen.is_err() {
-                work.shaper.release();
-            }
         }
         match &seen {
             Ok((rates, _)) => work.shaper.divide(*rates, now),
-            Err(_) => work.shaper.look(now),
+            Err(_) => work.shaper.divide(Rates::default(), now),
         }
         work.shaper.read(&self.report, seen, now);
     }
@@ -151,24 +154,15 @@ impl Dividing {
             self.work = old;
             return;
         }
-        let (taps, old) =
-            old.map_or_else(Default::default, |work| (work.shaper.into_taps(), Some((work.link, work.source))));
+        let old = old.map(|work| {
+            work.shaper.let_go();
+            (work.link, work.source)
+        });
         self.report.clear();
-        let Some(link) = &config.link else {
-            rest(&taps);
-            return;
-        };
+        let Some(link) = &config.link else { return };
         match Work::open(config, link, old) {
-            Ok(mut work) => {
-                for tap in taps {
-                    work.shaper.add(tap, monotonic());
-                }
-                self.work = Some(work);
-            }
-            Err(error) => {
-                rest(&taps);
-                self.shared.log.line(format!("link not shared reason={}", quoted(error.to_string())));
-            }
+            Ok(work) => self.work = Some(work),
+            Err(error) => self.shared.log.line(format!("link not shared reason={}", quoted(error.to_string()))),
         }
     }
 }
@@ -190,13 +184,6 @@ impl Work {
         };
         let shaper = Shaper::new(config.clone(), link.clone(), now);
         Ok(Self { link: link.clone(), source, shaper, said: None })
-    }
-}
-
-/// Lets connections become active with their next byte.
-fn rest(taps: &[Arc<Tap>]) {
-    for tap in taps {
-        tap.rest();
     }
 }
 

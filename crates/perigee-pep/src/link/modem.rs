@@ -3,14 +3,16 @@
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::Duration;
 
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::{kill_process_group, Pid, Signal};
 use serde_json::Value;
 
 use super::told::{plain, rate, Told};
@@ -18,12 +20,9 @@ use crate::config::{Asking, RateSource, Rates};
 use crate::host::clock::monotonic;
 use crate::host::sys::for_others;
 
-/// The thread; it ends when this is dropped.
+/// The thread; it ends after its last question when this is dropped, which does not wait for an answer.
 #[derive(Debug)]
-pub(super) struct Modem {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(super) struct Modem(#[expect(dead_code, reason = "the thread sees its end")] Sender<()>);
 
 impl Modem {
     pub(super) fn start(source: RateSource, told: Arc<Told>) -> io::Result<Self> {
@@ -45,16 +44,8 @@ impl Modem {
                 return;
             }
         };
-        let thread = Builder::new().name("pep-modem".to_owned()).spawn(run)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Modem {
-    fn drop(&mut self) {
-        self.stop = None;
-        // A panic was printed where it happened.
-        let _ = self.thread.take().map(JoinHandle::join);
+        Builder::new().name("pep-modem".to_owned()).spawn(run)?;
+        Ok(Self(stop))
     }
 }
 
@@ -84,7 +75,8 @@ fn understand(text: &str, asking: &Asking) -> Result<Rates, String> {
 fn execute(words: &[String], within: Time) -> io::Result<String> {
     let deadline = monotonic() + within;
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Pipes, since the confined service cannot open `/dev/null`. A group of its own, which ends with all that it has started.
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = for_others(&mut command).spawn().map_err(|error| match error.kind() {
         // Confinement is of the start, and allows the program that was named then.
         io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
@@ -95,7 +87,7 @@ fn execute(words: &[String], within: Time) -> io::Result<String> {
     let output = child.stdout.take().map_or(Ok(String::new()), |pipe| read_until(pipe, deadline, &mut |_| false));
     if output.is_err() {
         // It may have ended meanwhile.
-        let _ = child.kill();
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
     let output = output?;
@@ -191,6 +183,7 @@ const LONGEST: usize = 64 << 10;
 mod tests {
     use super::*;
     use perigee_units::Rate;
+    use std::fs;
     use std::net::TcpListener;
 
     const SECOND: Time = Time::from_secs(1);
@@ -208,6 +201,16 @@ mod tests {
             io::ErrorKind::TimedOut
         );
         assert!(monotonic() - began < Time::from_secs(20));
+        // And with it what it has started.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("process");
+        let script = format!("sleep 60 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+        execute(&words(&script), SECOND).unwrap_err();
+        let stat = format!("/proc/{}/stat", fs::read_to_string(file).unwrap().trim());
+        while fs::read_to_string(&stat).is_ok_and(|state| !state.contains(") Z ")) {
+            assert!(monotonic() - began < Time::from_secs(20));
+            std::thread::yield_now();
+        }
         assert!(execute(&words("exit 3"), Time::from_secs(20)).unwrap_err().to_string().contains("exit status: 3"));
         assert!(execute(&["/no/such".to_owned()], SECOND).is_err());
     }

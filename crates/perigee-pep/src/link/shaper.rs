@@ -73,40 +73,26 @@ impl Shaper {
 
     /// Adds a connection whose bytes pass.
     pub(super) fn add(&mut self, tap: Arc<Tap>, now: Time) {
-        let state = tap.state.lock().map_or(None, |mut state| state.take());
         let subscriber = self.subscribers.of(tap.crossing.client);
-        self.flows.push(Flow::new(tap, subscriber, state, now));
+        self.flows.push(Flow::new(tap, subscriber, now));
     }
 
-    /// The connections, for another configuration.
-    pub(super) fn into_taps(mut self) -> Vec<Arc<Tap>> {
-        self.release();
-        self.flows
-            .drain(..)
-            .map(|flow| {
-                if let Ok(mut state) = flow.tap.state.lock() {
-                    *state = Some(flow.state);
-                }
-                flow.tap
-            })
-            .collect()
+    /// Ends with all limits.
+    pub(super) fn let_go(self) {
+        self.flows.into_iter().for_each(Flow::let_go);
     }
 
-    /// Takes all limits away.
-    pub(super) fn release(&mut self) {
-        for flow in &mut self.flows {
-            // It fails for a socket that has ended.
-            let _ = flow.release();
-        }
-    }
-
-    /// Divides the link until the next time.
+    /// Divides the link until the next time; a direction without a rate has no limits.
     pub(super) fn divide(&mut self, rates: Rates, now: Time) {
         self.look(now);
         let interval = (now - self.looked).max(Time::from_millis(1));
         self.looked = now;
         for (at, rate) in [rates.send, rates.receive].into_iter().enumerate() {
-            let Some(rate) = rate else { continue };
+            let Some(rate) = rate else {
+                // It may have had one before.
+                self.flows.iter_mut().for_each(|flow| flow.release(at));
+                continue;
+            };
             let way = &mut self.ways[at];
             way.connections.clear();
             way.connections.extend(self.flows.iter().map(|flow| flow.connection(at)));
@@ -122,7 +108,7 @@ impl Shaper {
     }
 
     /// Looks at all active connections; those that have become quiet, or have ended, leave.
-    pub(super) fn look(&mut self, now: Time) {
+    fn look(&mut self, now: Time) {
         let (policy, overhead) = (&self.link.policy, self.link.overhead);
         let (ways, subscribers) = (&mut self.ways, &mut self.subscribers);
         self.flows.retain_mut(|flow| {
@@ -134,9 +120,8 @@ impl Shaper {
                 way.headers = flow.headers();
             }
             let stays = !flow.is_quiet(now);
-            if !stays && let Ok(mut state) = flow.tap.state.lock() {
-                *state = Some(flow.state);
-                flow.tap.rest();
+            if !stays {
+                flow.rest();
             }
             stays
         });
@@ -213,6 +198,53 @@ const SWEEP: Time = Time::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::clock::monotonic;
+    use crate::host::sys::tcp_info;
+    use crate::relay::Side;
+    use crate::shared::tap::Crossing;
+    use std::io::Write as _;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn limits_end_with_the_rate_and_who_reads_nothing_has_no_share() {
+        let text = "[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"0.0.0.0/0\"]\n\
+                    [[forward]]\nlisten = \"10.0.0.1:80\"\ntarget = \"192.0.2.1:80\"\n\
+                    [legs.sky]\n[legs.lan]\n[[rules]]\nname = \"all\"\nclient = \"sky\"\nserver = \"lan\"\n\
+                    [link]\nleg = \"sky\"\ninterface = \"lo\"\nsend = \"1 Mbit/s\"\n";
+        let config = Arc::new(Config::parse(text, "pep.toml", 1).unwrap());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let sockets: Arc<[OwnedFd; 2]> = Arc::new([near.try_clone().unwrap().into(), far.into()]);
+        let crossing = Crossing { leg: Side::Client, client: Ipv4Addr::LOCALHOST.into(), headers: 40, unsent: None };
+        let (to_link, messages) = std::sync::mpsc::channel();
+        let tap = Arc::new(Tap::new(Arc::downgrade(&sockets), crossing, to_link));
+        // `tcpi_max_pacing_rate`.
+        let most = || u64::from_ne_bytes(tcp_info(&sockets[0]).unwrap().0[112..120].try_into().unwrap());
+        let mut shaper = Shaper::new(config.clone(), config.link.clone().unwrap(), monotonic());
+        let known = Rates { send: Some(Rate::from_bps(1_000_000)), receive: None };
+        near.write_all(&[7; 16_000]).unwrap();
+        shaper.add(tap.clone(), monotonic());
+        shaper.divide(known, monotonic());
+        assert_eq!(most(), 128_000);
+        shaper.divide(Rates::default(), monotonic());
+        assert_eq!(most(), u64::MAX);
+        // It fills both buffers.
+        let began = monotonic();
+        while shaper.flows[0].connection(0).demand > Rate::ZERO {
+            assert!(monotonic() - began < Time::from_secs(20));
+            while near.write(&[7; 16_000]).is_ok() {}
+            shaper.divide(Rates::default(), monotonic());
+        }
+        shaper.divide(known, monotonic());
+        assert_eq!(most(), u64::MAX);
+        shaper.let_go();
+        // It is another link's with its next byte.
+        tap.touch();
+        assert!(messages.try_recv().is_ok());
+    }
 
     fn way() -> Way {
         Way {

@@ -83,6 +83,7 @@ pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
 
 fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), ServiceError> {
     let config = Arc::new(config);
+    link::check(&config)?;
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
@@ -394,7 +395,7 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
-        link::check(&read).map_err(ServiceError::system("reload"))?;
+        link::check(&read)?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -24,6 +25,24 @@ fn config(world: &World, link: &str) -> String {
          [link]\nleg = \"sky\"\ninterface = \"lan0\"\n{link}\n",
         control.display()
     )
+}
+
+#[test]
+fn a_missing_file_of_the_link_is_bad_input_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pep.toml");
+    let text = "[allow]\nlocal = true\nsources = [\"127.0.0.0/8\"]\ndestinations = [\"127.0.0.0/8\"]\n\
+                [[forward]]\nlisten = \"127.0.0.1:9\"\ntarget = \"127.0.0.1:10\"\n\
+                [legs.sky]\n[legs.town]\n[[rules]]\nname = \"all\"\nclient = \"sky\"\nserver = \"town\"\n\
+                [link]\nleg = \"sky\"\ninterface = \"lo\"\n";
+    for source in ["slots = \"/no/such\"", "command = [\"/no/such\"]"] {
+        fs::write(&path, format!("{text}{source}\n")).unwrap();
+        for command in ["check", "run", "upgrade"] {
+            let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg(command).arg(&path).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{command} {output:?}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such: No such file"), "{command} {output:?}");
+        }
+    }
 }
 
 /// Downloads of clients, each with the bytes that it has received.

@@ -18,8 +18,8 @@ use crate::host::channel::Channel;
 use crate::host::sys::detached;
 use crate::host::tools::{answer, execute};
 use crate::service::read;
-use crate::tunnel;
 use crate::version::VERSION;
+use crate::{link, tunnel};
 
 /// Starts this program in place of the service that runs; returns what to say.
 ///
@@ -28,6 +28,7 @@ use crate::version::VERSION;
 pub(crate) fn upgrade(path: &Path) -> Result<String, ServiceError> {
     let config = read(path)?;
     tunnel::check(&config)?;
+    link::check(&config)?;
     // It waits for nothing more of this process.
     let (_, running) = connect(&config)?;
     check(&config, &running)?;
