@@ -7,6 +7,7 @@ mod doctor;
 mod guide;
 mod hold;
 mod link;
+mod networks;
 mod operation;
 mod outages;
 mod rulesets;

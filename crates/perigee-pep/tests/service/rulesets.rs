@@ -13,19 +13,24 @@ use crate::transfers::TRANSPARENT;
 use crate::world::{accept, bytes, ip, read_all, until, Host, Service, World};
 
 /// A rule whose clients wait, longer than a first packet takes that is sent again.
-const PATIENT: &str =
+pub(crate) const PATIENT: &str =
     "[legs.any]\n[[rules]]\nname = \"first\"\nclient = \"any\"\nserver = \"any\"\nconnect_first = true\n";
-const VERSIONS: [(&str, &str); 2] = [("10.2.0.2:80", "10.2.0.1"), ("[2001:db8:2::2]:80", "2001:db8:2::1")];
+pub(crate) const VERSIONS: [(&str, &str); 2] = [("10.2.0.2:80", "10.2.0.1"), ("[2001:db8:2::2]:80", "2001:db8:2::1")];
 
 /// Loads rules of the router's owner.
 fn load(world: &World, rules: &str) {
+    load_at(world, &world.router, rules);
+}
+
+/// Loads rules of a host's owner.
+pub(crate) fn load_at(world: &World, host: &Host, rules: &str) {
     let file = world.folder.path().join("owner.nft");
     fs::write(&file, rules).unwrap();
-    world.router.execute(&format!("nft -f {}", file.display()));
+    host.execute(&format!("nft -f {}", file.display()));
 }
 
 /// Sends and receives bytes over a new connection; the client's address as the server sees it.
-fn exchange(client: TcpStream, listener: &TcpListener) -> SocketAddr {
+pub(crate) fn exchange(client: TcpStream, listener: &TcpListener) -> SocketAddr {
     let (mut client, question) = (client, bytes(200_000, 1));
     thread::scope(|scope| {
         let serving = scope.spawn(|| {
@@ -42,7 +47,7 @@ fn exchange(client: TcpStream, listener: &TcpListener) -> SocketAddr {
 
 /// An exchange of the client with the server's port 80 over each version of IP; the service carries it, and the server sees the
 /// address and port of the client.
-fn works(world: &World, service: &Service, listener: &TcpListener) {
+pub(crate) fn works(world: &World, service: &Service, listener: &TcpListener) {
     for (address, _) in VERSIONS {
         let client = world.client.connect(address);
         let own = client.local_addr().unwrap();
@@ -57,15 +62,16 @@ fn works(world: &World, service: &Service, listener: &TcpListener) {
 }
 
 /// The lines in which the start names what needs a change.
-fn named(service: &Service) -> Vec<String> {
+pub(crate) fn named(service: &Service) -> Vec<String> {
     service.log().into_iter().filter(|line| line.starts_with("host ")).collect()
 }
 
-fn sysctl(host: &Host, name: &str, value: &str) {
+pub(crate) fn sysctl(host: &Host, name: &str, value: &str) {
     host.enter(|| fs::write(format!("/proc/sys/net/{name}"), value).unwrap());
 }
 
-const MASQUERADE: &str = "table inet nat {\n\tchain post {\n\t\ttype nat hook postrouting priority srcnat;\n\
+pub(crate) const MASQUERADE: &str =
+    "table inet nat {\n\tchain post {\n\t\ttype nat hook postrouting priority srcnat;\n\
                           \t\toifname \"wan0\" masquerade\n\t}\n}\n";
 
 #[test]

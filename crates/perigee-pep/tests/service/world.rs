@@ -234,6 +234,12 @@ impl Service {
         kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Kills it, and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().unwrap();
+    }
+
     /// Waits until the log has a line with all of these words.
     pub(crate) fn await_line(&self, words: &[&str]) -> String {
         for _ in 0..PATIENCE.as_millis() / 10 {

@@ -1,0 +1,155 @@
+//! Networks that a proxy is put into beside those of a plain router: each has its row in the guide.
+
+use std::io::{Read as _, Write as _};
+
+use crate::rulesets::{exchange, load_at, named, sysctl, works, MASQUERADE, PATIENT, VERSIONS};
+use crate::transfers::TRANSPARENT;
+use crate::world::{accept, ip, Host, Service, World};
+
+/// A cable: each end has a host, a device and addresses, `10.NET.0.END` and `2001:db8:NET::END`.
+fn cable(net: u32, ends: [(&Host, &str, u32); 2]) {
+    let [(one, device, _), (other, peer, _)] = ends;
+    one.execute(&format!("ip link add {device} type veth peer name {peer} netns {}", other.path()));
+    for (host, device, end) in ends {
+        host.execute(&format!("ip address add 10.{net}.0.{end}/24 dev {device}"));
+        host.execute(&format!("ip address add 2001:db8:{net}::{end}/64 dev {device} nodad"));
+        host.execute(&format!("ip link set {device} up"));
+    }
+}
+
+/// Runs commands of `ip` for both versions; `NET.END` stands for an address, and `/NET` for a network.
+fn both(host: &Host, lines: &[&str]) {
+    for line in lines {
+        let write = |network: &dyn Fn(&str) -> String, address: &dyn Fn(&str, &str) -> String| {
+            let words = line.split(' ').map(|word| match word.split_once('.') {
+                Some((net, end)) => address(net, end),
+                None => word.strip_prefix('/').map_or_else(|| word.to_owned(), network),
+            });
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let old = write(&|net| format!("10.{net}.0.0/24"), &|net, end| format!("10.{net}.0.{end}"));
+        let new = write(&|net| format!("2001:db8:{net}::/64"), &|net, end| format!("2001:db8:{net}::{end}"));
+        host.execute(&format!("ip -4 {old}"));
+        host.execute(&format!("ip -6 {new}"));
+    }
+}
+
+fn forwards(host: &Host) {
+    sysctl(host, "ipv4/ip_forward", "1");
+    sysctl(host, "ipv6/conf/all/forwarding", "1");
+}
+
+/// After the service was killed, its network works as without it.
+fn outlives(world: &World, mut service: Service) {
+    service.kill();
+    let listener = world.server.listen("[::]:81");
+    for (address, _) in VERSIONS {
+        let client = world.client.connect(&address.replace(":80", ":81"));
+        let own = client.local_addr().unwrap();
+        assert_eq!(exchange(client, &listener), own);
+    }
+}
+
+#[test]
+fn a_box_beside_the_router_gets_both_directions_by_policy_routes() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let arm = Host::new();
+    cable(9, [(&world.router, "arm0", 1), (&arm, "eth0", 2)]);
+    forwards(&arm);
+    both(&arm, &["route add default via 9.1"]);
+    let to_box = ["rule add iif lan0 ipproto tcp lookup 100", "rule add iif wan0 to /1 ipproto tcp lookup 100"];
+    both(&world.router, &["route add default via 9.2 dev arm0 table 100"]);
+    both(&world.router, &to_box);
+    // What the box sends has addresses of clients.
+    sysctl(&world.router, "ipv4/conf/all/rp_filter", "1");
+    sysctl(&world.router, "ipv4/conf/arm0/rp_filter", "2");
+    for more in ["", PATIENT] {
+        let path = world.config(&format!("{}{more}", TRANSPARENT.replace("lan0", "eth0")));
+        let service = World::start_at(&arm, "exec \"$0\" \"$@\"", &path);
+        works(&world, &service, &listener);
+        service.stop();
+    }
+    let service = World::start_at(&arm, "exec \"$0\" \"$@\"", &world.folder.path().join("pep.toml"));
+    outlives(&world, service);
+}
+
+#[test]
+fn clients_and_servers_may_be_behind_translating_routers() {
+    let Some(world) = World::new() else { return };
+    // A home behind the client, and the internet behind the server.
+    let (home, far) = (Host::new(), Host::new());
+    cable(8, [(&world.client, "home0", 1), (&home, "eth0", 2)]);
+    cable(3, [(&world.server, "far0", 1), (&far, "eth0", 2)]);
+    both(&home, &["route add default via 8.1"]);
+    both(&world.router, &["route add /3 via 2.2"]);
+    for (host, out) in [(&world.client, "eth0"), (&world.server, "far0")] {
+        forwards(host);
+        load_at(&world, host, &MASQUERADE.replace("wan0", out));
+    }
+    let listener = far.listen("[::]:80");
+    let config = TRANSPARENT.replace("2001:db8:2::/48", "2001:db8:3::/48");
+    for more in ["", PATIENT] {
+        let service = world.start(&format!("{config}{more}"));
+        for (address, home_of, seen) in
+            [("10.3.0.2:80", "10.1.0.2", "10.3.0.1"), ("[2001:db8:3::2]:80", "[2001:db8:1::2]", "2001:db8:3::1")]
+        {
+            assert_eq!(exchange(home.connect(address), &listener).ip(), ip(seen));
+            let carried = ["connection", &format!("client={home_of}:"), &format!("server={address}"), "end=complete"];
+            service.await_line(&carried);
+        }
+        service.stop();
+    }
+}
+
+#[test]
+fn a_network_without_ipv4_is_served() {
+    let Some(world) = World::new() else { return };
+    for host in [&world.client, &world.router, &world.server] {
+        host.execute("ip -4 address flush scope global");
+        host.execute("ip -4 address flush dev lo");
+    }
+    let listener = world.server.listen("[::]:80");
+    let config =
+        "[allow]\nsources = [\"2001:db8:1::/48\"]\ndestinations = [\"::/0\"]\n[transparent]\ninterfaces = [\"lan0\"]\n";
+    for more in ["", PATIENT] {
+        let service = world.start(&format!("{config}{more}"));
+        assert!(named(&service).is_empty(), "{:?}", named(&service));
+        let client = world.client.connect(VERSIONS[1].0);
+        let own = client.local_addr().unwrap();
+        assert_eq!(exchange(client, &listener), own);
+        service.await_line(&["connection", &format!("client={own}"), "end=complete", "bytes_up=200000"]);
+        service.stop();
+    }
+}
+
+#[test]
+fn each_leg_has_the_segments_of_its_own_mtu() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    for (lan, wan) in [(9000, 1280), (1280, 9000)] {
+        for (host, device, mtu) in [
+            (&world.client, "eth0", lan),
+            (&world.router, "lan0", lan),
+            (&world.router, "wan0", wan),
+            (&world.server, "eth0", wan),
+        ] {
+            host.execute(&format!("ip link set {device} mtu {mtu}"));
+        }
+        for more in ["", PATIENT] {
+            let service = world.start(&format!("{TRANSPARENT}{more}"));
+            for (address, headers) in [(VERSIONS[0].0, 52), (VERSIONS[1].0, 72)] {
+                let mut client = world.client.connect(address);
+                client.write_all(b"?").unwrap();
+                let (mut server, _) = accept(&listener);
+                server.read_exact(&mut [0]).unwrap();
+                for (host, mtu) in [(&world.client, lan), (&world.server, wan)] {
+                    let shown = host.execute("ss -Htni state established");
+                    assert!(shown.contains(&format!(" mss:{} ", mtu - headers)), "{address}, {lan}, {wan}: {shown}");
+                }
+            }
+            works(&world, &service, &listener);
+            service.stop();
+        }
+    }
+}
