@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::one_way;
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{execute, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Network, Ports, Rule, Transparent};
@@ -234,7 +235,8 @@ pub(crate) fn listening_addresses() -> Vec<IpAddr> {
 /// The table.
 fn table(config: &Config, transparent: &Transparent, content: Content) -> String {
     let zone = if content.with_zone { zone(transparent.own_mark(), config.uses_device()) } else { String::new() };
-    format!("table inet {TABLE} {{\n{zone}{}}}\n", prerouting(config, transparent, content.with_new))
+    let sets = if transparent.hide_clients { String::new() } else { one_way::sets() };
+    format!("table inet {TABLE} {{\n{sets}{zone}{}}}\n", prerouting(config, transparent, content.with_new))
 }
 
 /// The chains that give the legs to servers their zone.
@@ -282,6 +284,11 @@ fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> Str
             (address, format!("meta l4proto tcp tproxy {version} to {at} meta mark set {mark} accept"))
         })
         .collect();
+    // Answers to an address of this host pass here.
+    let may_miss = !transparent.hide_clients;
+    if may_miss {
+        out.push_str(&one_way::observed());
+    }
     out.push_str("\t\ttcp flags & (fin | syn | rst | ack) != syn return\n");
     if config.uses_device() {
         for (address, tproxy) in &families {
@@ -294,6 +301,9 @@ fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> Str
     }
     if with_new {
         out.push_str("\t\tfib daddr type { local, broadcast, multicast, anycast } return\n");
+        if may_miss {
+            out.push_str(&one_way::passed());
+        }
         for (address, tproxy) in &families {
             let is_ipv6 = address.is_ipv6();
             let version = if is_ipv6 { "ip6" } else { "ip" };

@@ -6,6 +6,7 @@ pub(crate) mod confinement;
 pub(crate) mod counters;
 pub(crate) mod intercept;
 pub(crate) mod notify;
+pub(crate) mod one_way;
 pub(crate) mod survey;
 pub(crate) mod sys;
 pub(crate) mod tools;

@@ -374,6 +374,7 @@ impl Handler for Holding {
             }
             return Ok(());
         }
+        self.shared.silence.on_answer(now);
         waiting.deadline = now + ACCEPTED_WITHIN;
         let (ends, syn) = (waiting.ends, waiting.syn.clone());
         let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
@@ -399,6 +400,7 @@ impl Handler for Holding {
         let Some(waiting) = self.remove(key) else { return };
         if waiting.server.is_some() {
             // The client has its own timeout.
+            self.shared.silence.on_silence(waiting.ends, waiting.began);
             self.log(&waiting, outcome);
         }
     }

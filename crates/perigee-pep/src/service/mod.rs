@@ -30,13 +30,14 @@ use self::locks::lock_interception;
 use self::succession::new::Inherited;
 use self::succession::Succession;
 use self::worker::{Configuration, Order, Worker};
-use crate::config::{AtLimit, Config};
+use crate::config::{AtLimit, Config, Transparent};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
+use crate::host::one_way::Paths;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
@@ -151,6 +152,8 @@ struct Service {
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
+    /// Those whose answers do not pass this host.
+    one_ways: (Paths, usize),
     kept: Kept,
     succession: Succession,
     began: Time,
@@ -211,6 +214,7 @@ impl Service {
             report,
             hold,
             interception,
+            one_ways: <(Paths, usize)>::default(),
             kept,
             succession,
             began: monotonic(),
@@ -249,6 +253,7 @@ impl Service {
             }
             self.follow_tracking();
             self.pass_by();
+            self.pass_one_ways();
             self.look_at_memory();
             if self.division.as_ref().is_some_and(Division::has_failed) {
                 // Its limits would stay.
@@ -335,6 +340,21 @@ impl Service {
         };
         self.shared.log.line(said);
         self.passes_by = is_full;
+    }
+
+    /// Lets connections of clients pass by whose servers' answers do not pass this host.
+    fn pass_one_ways(&mut self) {
+        let silent = self.shared.silence.take();
+        let is_seen = |transparent: &Transparent| transparent.hide_clients;
+        if self.interception.is_none() || self.config.transparent.as_ref().is_none_or(is_seen) {
+            return;
+        }
+        let (paths, counted) = &mut self.one_ways;
+        match paths.follow(&silent, monotonic()) {
+            Ok(found) => found.into_iter().for_each(|path| self.shared.log.line(format!("one way {path} passed by"))),
+            Err(error) => self.shared.log.once(format!("one way paths are not found: {error}")),
+        }
+        self.shared.stats.one_ways.change(counted, paths.len());
     }
 
     fn on_signal(&mut self, signal: i32) {

@@ -366,7 +366,12 @@ impl Handler for Worker {
     fn on_event(&mut self, key: Key, socket: usize, event: Readiness) -> Result<(), Outcome> {
         let now = self.event_loop.now();
         let Some(connection) = self.event_loop.get_mut(key) else { return Ok(()) };
-        connection.on_event([Side::Client, Side::Server][socket], event, now)
+        let was_connecting = connection.account.connected.is_none();
+        let done = connection.on_event([Side::Client, Side::Server][socket], event, now);
+        if was_connecting && connection.account.connected.is_some() {
+            self.shared.silence.on_answer(now);
+        }
+        done
     }
 
     /// Moves at most [`BUDGET`] bytes in each direction.
@@ -379,7 +384,11 @@ impl Handler for Worker {
     fn end(&mut self, key: Key, outcome: &Outcome) {
         let Some(mut connection) = self.event_loop.remove(key) else { return };
         connection.sockets.release(&mut self.memory);
-        self.shared.log.line(connection.close(outcome, self.event_loop.now()));
+        let (now, account) = (self.event_loop.now(), &connection.account);
+        if outcome.end == End::Unreached && now >= account.began + account.rule.connect_timeout {
+            self.shared.silence.on_silence(account.ends, account.began);
+        }
+        self.shared.log.line(connection.close(outcome, now));
     }
 
     fn obey(&mut self, order: Order) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod carried;
 pub(crate) mod handover;
 pub(crate) mod log;
 pub(crate) mod permit;
+pub(crate) mod silence;
 pub(crate) mod stats;
 pub(crate) mod tap;
 
@@ -22,6 +23,7 @@ pub use self::carried::Carried;
 use self::handover::{Accepted, Dialled, Left, TunnelOrder};
 use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
+use self::silence::Silence;
 use self::stats::Stats;
 use self::tap::{Crossing, ForLink, Tap};
 use crate::config::{Config, Rule};
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
     /// Connections at a time.
     most: AtomicUsize,
     pub(crate) clients: Clients,
+    pub(crate) silence: Silence,
     /// List of the connections, if an observer needs it.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
@@ -52,6 +55,7 @@ impl Shared {
     pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
         Self {
             clients: Clients::new(stats.clone()),
+            silence: Silence::default(),
             stats,
             log,
             most: AtomicUsize::new(connections),

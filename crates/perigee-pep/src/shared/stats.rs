@@ -22,6 +22,8 @@ pub(crate) struct Stats {
     pub(crate) no_room: Counter,
     /// Times at which listening stopped at a limit.
     pub(crate) paused: Counter,
+    /// Paths whose answers do not pass this host.
+    pub(crate) one_ways: Gauge,
     /// Clients that wait for a stream of the tunnel, and streams that do not say yet what they are for.
     pub(crate) tunnel_waiting: Gauge,
     /// Bytes for the other box that wait for their stream, or that it has not acknowledged.
@@ -133,7 +135,7 @@ impl Stats {
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
             "state {state}\nprocess {}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
-             tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\nunlogged {}\n",
+             tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\none_way_paths {}\nunlogged {}\n",
             std::process::id(),
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
@@ -145,6 +147,7 @@ impl Stats {
             self.refused.get(),
             self.no_room.get(),
             self.paused.get(),
+            self.one_ways.get(),
             self.unlogged.get(),
         );
         self.each(|name, rule| {
@@ -194,6 +197,7 @@ impl Stats {
             ("refused_total", "counter", "Connections refused before a rule applied.", self.refused.get()),
             ("no_room_total", "counter", "First packets of clients that found no place.", self.no_room.get()),
             ("paused_total", "counter", "Times at which a limit stopped listening.", self.paused.get()),
+            ("one_way_paths", "gauge", "Paths passed by: answers do not pass this host.", self.one_ways.get()),
             ("unlogged_total", "counter", "Lines that the log had no room for.", self.unlogged.get()),
         ] {
             family(&mut out, name, kind, help, &[(String::new(), value)]);
@@ -265,7 +269,7 @@ mod tests {
         assert_eq!(
             stats.status(Time::from_secs(5), "running").replace(&std::process::id().to_string(), "77"),
             "state running\nprocess 77\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
-             tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\nunlogged 0\n\
+             tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\none_way_paths 0\nunlogged 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
              leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"

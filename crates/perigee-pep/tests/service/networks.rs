@@ -1,10 +1,13 @@
 //! Networks that a proxy is put into beside those of a plain router: each has its row in the guide.
 
 use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use crate::rulesets::{exchange, load_at, named, sysctl, works, MASQUERADE, PATIENT, VERSIONS};
 use crate::transfers::TRANSPARENT;
-use crate::world::{accept, ip, Host, Service, World};
+use crate::world::{accept, ip, until, Host, Service, World};
 
 /// A cable: each end has a host, a device and addresses, `10.NET.0.END` and `2001:db8:NET::END`.
 fn cable(net: u32, ends: [(&Host, &str, u32); 2]) {
@@ -100,6 +103,65 @@ fn clients_and_servers_may_be_behind_translating_routers() {
         }
         service.stop();
     }
+}
+
+#[test]
+fn a_path_whose_answers_do_not_pass_is_found_and_passed_by() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    // Answers of 10.2.0.2 go by another router, those of 10.3.0.1 pass.
+    cable(7, [(&world.server, "by0", 1), (&world.client, "by0", 2)]);
+    both(&world.server, &["address add 3.1 dev lo", "route add /1 via 7.2 table 100", "rule add from 2.2 lookup 100"]);
+    both(&world.router, &["route add /3 via 2.2"]);
+    let timeout = "connect_timeout = \"1 s\"\n";
+    let config = TRANSPARENT.replace("2001:db8:2::/48", "2001:db8::/32");
+    let first = format!("{config}{PATIENT}{timeout}");
+    let service = world.start(&first.replace("connect_first = true\n", ""));
+    let passes = |address: &str| {
+        let client = world.client.connect(address);
+        let own = client.local_addr().unwrap();
+        assert_eq!(exchange(client, &listener), own);
+        own
+    };
+    for (silent, other, servers) in
+        [("10.2.0.2", "10.3.0.1", "10.2.0.0/24"), ("[2001:db8:2::2]", "[2001:db8:3::1]", "2001:db8:2::/48")]
+    {
+        let dead = other.replace("1]", "7]").replace(".1", ".7");
+        let waits = [silent, &dead].map(|server| world.client.connect(&format!("{server}:80")));
+        // The link is not dark.
+        passes(&format!("{other}:80"));
+        for client in waits.map(|client| client.local_addr().unwrap()) {
+            service.await_line(&["connection", &format!("client={client}"), "server did not answer within 1 s"]);
+        }
+        until(|| world.router.execute("nft list table inet perigee_pep").contains(&dead.replace(['[', ']'], "")));
+        // The service has not found a way back, and the client has one.
+        passes(&format!("{silent}:80"));
+        let found = service.await_line(&["one way client=", &format!("servers={servers}")]);
+        assert!(found.ends_with(" passed by"), "{found}");
+        let dead: SocketAddr = format!("{dead}:80").parse().unwrap();
+        let tried = world.client.enter(|| TcpStream::connect_timeout(&dead, Duration::from_millis(200)));
+        assert!(tried.is_err());
+        world.router.execute("nft flush set inet perigee_pep tried_ip");
+        world.router.execute("nft flush set inet perigee_pep tried_ip6");
+        let own = passes(&format!("{silent}:80"));
+        passes(&format!("{other}:80"));
+        let log = service.log();
+        assert!(!log.iter().any(|line| line.contains(&format!("client={own}"))), "{log:#?}");
+    }
+    let log = service.stop();
+    assert_eq!(log.iter().filter(|line| line.starts_with("one way ")).count(), 2, "{log:#?}");
+    // A client that waits for the server has it with a later one of its first packets.
+    let (service, beside) = (world.start(&first), world.server.listen("[::]:81"));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| passes("10.2.0.2:80"));
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(200));
+            exchange(world.client.connect("10.3.0.1:81"), &beside);
+        }
+        waits.join().unwrap();
+    });
+    service.await_line(&["one way client=10.1.0.2 servers=10.2.0.0/24"]);
+    service.stop();
 }
 
 #[test]

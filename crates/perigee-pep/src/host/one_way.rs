@@ -1,0 +1,169 @@
+//! Paths whose answers do not pass this host: their connections pass by the service.
+//!
+//! The service dials with the client's address. Where the server's answer goes to the client by another router, the service waits in
+//! vain, as for a server that does not run. What a client does without the service tells the two apart:
+//!
+//! 1. A server has not answered within `connect_timeout`, while others did: new connections of that client to it pass by for
+//!    [`TRIAL`]. If it does not run, nothing is lost.
+//! 2. Of each such connection the first packet is noted, until a packet of the server passes here.
+//! 3. If the client completes the handshake while it is noted, it has the server's answer, which has not passed here.
+//! 4. The client's connections to the servers of that network pass by for [`KEPT`]; then the path is tried again.
+//!
+//! The second and third step are the kernel's, in sets that hold a bounded number of paths and forget them by themselves.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+use perigee_units::Time;
+
+use super::tools::{answer, execute, TABLE};
+
+/// The paths that are known, and when they are looked for next.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    known: BTreeSet<String>,
+    /// When connections pass by for a trial, until then.
+    tried_until: Time,
+    next: Time,
+}
+
+impl Paths {
+    /// Number of known paths.
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Has the next connections between clients and `silent` servers pass by, and returns paths that were found since the last call.
+    pub(crate) fn follow(&mut self, silent: &[[IpAddr; 2]], now: Time) -> io::Result<Vec<String>> {
+        if !silent.is_empty() {
+            execute("nft -f -", Some(&trials(silent)))?;
+            self.tried_until = now + TRIAL;
+            self.next = now + OFTEN;
+        }
+        // The first time there may be those of an earlier process.
+        if now < self.next {
+            return Ok(Vec::new());
+        }
+        let known = one_ways();
+        self.next = match known.is_empty() {
+            _ if now < self.tried_until => now + OFTEN,
+            true => Time::MAX,
+            false => now + SELDOM,
+        };
+        let found = known.difference(&self.known).cloned().collect();
+        self.known = known;
+        Ok(found)
+    }
+}
+
+/// The paths in the service's table: clients and servers.
+pub(crate) fn one_ways() -> BTreeSet<String> {
+    let of = |Version { name, prefix, .. }: &Version| {
+        let listed = answer(&format!("nft list set inet {TABLE} one_way_{name}"), None);
+        elements(&listed.unwrap_or_default(), *prefix)
+    };
+    VERSIONS.iter().flat_map(of).collect()
+}
+
+/// The elements of a set, as `nft` lists it.
+fn elements(text: &str, prefix: u8) -> Vec<String> {
+    let inner =
+        text.split_once("elements = {").and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inner, _)| inner);
+    let pairs = inner.split(',').filter_map(|element| {
+        let words: Vec<&str> = element.split_whitespace().collect();
+        let [client, ".", servers, ..] = *words else { return None };
+        Some(format!("client={client} servers={servers}/{prefix}"))
+    });
+    pairs.collect()
+}
+
+/// Commands that add trials.
+fn trials(silent: &[[IpAddr; 2]]) -> String {
+    let lines = silent.iter().map(|ends| {
+        let [client, server] = ends.map(|address| address.to_canonical());
+        let name = if client.is_ipv6() { "ip6" } else { "ip" };
+        format!("add element inet {TABLE} tried_{name} {{ {client} . {server} }}\n")
+    });
+    lines.collect()
+}
+
+/// The sets of the table.
+pub(super) fn sets() -> String {
+    let each = VERSIONS.map(|Version { name, kind, .. }| {
+        let set = |set: &str, of: String, time: Time, size: usize| {
+            let seconds = time.as_nanos() / 1_000_000_000;
+            format!(
+                "\tset {set}_{name} {{\n\t\ttype {of}\n\t\tflags dynamic,timeout\n\t\ttimeout {seconds}s\n\t\tsize {size}\n\t}}\n"
+            )
+        };
+        let ends = format!("{kind} . {kind}");
+        let connection = format!("{kind} . inet_service . {kind} . inet_service");
+        set("tried", ends.clone(), TRIAL, MOST) + &set("noted", connection, TRIAL, MOST) + &set("one_way", ends, KEPT, MOST)
+    });
+    each.concat()
+}
+
+/// Rules for packets of connections that pass by: they find out whether answers pass here.
+pub(super) fn observed() -> String {
+    let each = VERSIONS.map(|Version { name, servers, .. }| {
+        let [there, back] = [["s", "d"], ["d", "s"]]
+            .map(|[one, other]| format!("{name} {one}addr . tcp {one}port . {name} {other}addr . tcp {other}port"));
+        format!(
+            "\t\t{back} @noted_{name} delete @noted_{name} {{ {back} }} return comment \"answered\"\n\
+             \t\ttcp flags & (fin | syn | rst | ack) == ack {there} @noted_{name} \
+             add @one_way_{name} {{ {name} saddr . {servers} }} return comment \"answered elsewhere\"\n"
+        )
+    });
+    each.concat()
+}
+
+/// Rules for first packets of connections that pass by.
+pub(super) fn passed() -> String {
+    let each = VERSIONS.map(|Version { name, servers, .. }| {
+        format!(
+            "\t\t{name} saddr . {servers} @one_way_{name} return comment \"one way\"\n\
+             \t\t{name} saddr . {name} daddr @tried_{name} \
+             update @noted_{name} {{ {name} saddr . tcp sport . {name} daddr . tcp dport }} return comment \"tried\"\n"
+        )
+    });
+    each.concat()
+}
+
+/// A version of IP, in words of nftables.
+struct Version {
+    name: &'static str,
+    kind: &'static str,
+    /// The network of a server, as an expression, and the length of its prefix.
+    servers: &'static str,
+    prefix: u8,
+}
+
+/// Networks are the smallest that have routes of their own between providers: all servers of one are answered by the same way.
+const VERSIONS: [Version; 2] = [
+    Version { name: "ip", kind: "ipv4_addr", servers: "ip daddr & 255.255.255.0", prefix: 24 },
+    Version { name: "ip6", kind: "ipv6_addr", servers: "ip6 daddr & ffff:ffff:ffff::", prefix: 48 },
+];
+/// Longer than the pause before the sixth packet of a client that begins a connection (RFC 6298: it doubles, from 1 s).
+const TRIAL: Time = Time::from_secs(60);
+const KEPT: Time = Time::from_secs(3600);
+/// Paths and connections of each version.
+const MOST: usize = 4096;
+/// Pauses between two looks, while connections pass by for a trial and while paths are known.
+const OFTEN: Time = Time::from_secs(1);
+const SELDOM: Time = Time::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_a_set_are_read_as_nft_lists_them() {
+        let text = "table inet perigee_pep {\n\tset one_way_ip {\n\t\ttype ipv4_addr . ipv4_addr\n\t\tsize 4096\n\
+                    \t\tflags dynamic,timeout\n\t\ttimeout 1h\n\
+                    \t\telements = { 10.1.0.2 . 10.3.0.0 expires 59m57s980ms,\n\t\t\t     10.1.0.3 . 10.3.0.0 expires 8s }\n\t}\n}\n";
+        assert_eq!(elements(text, 24), ["client=10.1.0.2 servers=10.3.0.0/24", "client=10.1.0.3 servers=10.3.0.0/24"]);
+        assert!(elements(text.split("elements").next().unwrap(), 24).is_empty());
+        assert!(elements("", 24).is_empty());
+    }
+}
