@@ -46,6 +46,8 @@ impl Host {
             unsafe { unshare_unsafe(UnshareFlags::NEWNET).unwrap() };
             let host = Self(File::open("/proc/thread-self/ns/net").unwrap());
             host.execute("ip link set lo up");
+            // A link-local address, which packets with addresses of others need too, can be used at once. Hosts without IPv6 skip.
+            let _ = fs::write("/proc/sys/net/ipv6/conf/default/dad_transmits", "0");
             host
         })
         .join()
