@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::bridge::{self, Port};
 use super::one_way;
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{execute, DEVICE, TABLE, ZONE};
@@ -27,6 +28,8 @@ use crate::shared::log::Log;
 pub(crate) struct Interception {
     routes: Routes,
     content: Content,
+    /// Interfaces of clients that are ports of bridges.
+    ports: Vec<Port>,
     /// Whether the kernel has zones.
     has_zones: bool,
     is_own: bool,
@@ -54,8 +57,9 @@ impl Interception {
         let routes = Routes::of(transparent);
         routes.remove();
         let content = Content { with_new: true, with_zone: false };
-        let mut interception = Self { routes, content, has_zones: true, is_own: true };
-        put(config, transparent)?;
+        let ports = Port::all(transparent);
+        put(config, transparent, &ports)?;
+        let mut interception = Self { routes, content, ports, has_zones: true, is_own: true };
         if tracks_connections() {
             interception.separate(config, transparent, log);
         }
@@ -71,12 +75,13 @@ impl Interception {
         there: &[String],
     ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone };
-        let mut interception = Self { routes: Routes::of(transparent), content, has_zones: true, is_own: false };
+        let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
+        let mut interception = Self { routes, content, ports, has_zones: true, is_own: false };
         // Nobody accepts clients meanwhile: no program is started in vain.
-        add_missing(routes(config, transparent).into_iter().filter(|line| !there.contains(line)))?;
+        add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
         if interception.change(config, transparent, content).is_err() {
-            execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content))))?;
+            replace(config, transparent, content, &interception.ports)?;
         }
         Ok(interception)
     }
@@ -84,6 +89,10 @@ impl Interception {
     /// Makes the rules those of this process, which removes them at its end.
     pub(crate) fn own(&mut self) {
         self.is_own = true;
+        if self.ports.is_empty() {
+            // That of an earlier service, if there is one.
+            let _ = bridge::remove();
+        }
     }
 
     /// Leaves the rules to another process.
@@ -99,7 +108,12 @@ impl Interception {
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same, and adds routes that are missing.
     pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
         add_missing(routes(config, transparent))?;
-        self.change(config, transparent, Content { with_new: true, ..self.content })
+        let before = std::mem::replace(&mut self.ports, Port::all(transparent));
+        self.change(config, transparent, Content { with_new: true, ..self.content })?;
+        if self.ports.is_empty() && !before.is_empty() {
+            bridge::remove()?;
+        }
+        Ok(())
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
@@ -125,7 +139,8 @@ impl Interception {
     }
 
     fn change(&mut self, config: &Config, transparent: &Transparent, content: Content) -> io::Result<()> {
-        execute("nft -f -", Some(&format!("{CLEARED}{}", table(config, transparent, content))))?;
+        let table = table(config, transparent, content, &self.ports);
+        execute("nft -f -", Some(&format!("{CLEARED}{table}")))?;
         self.content = content;
         Ok(())
     }
@@ -148,12 +163,15 @@ fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
 }
 
 /// Installs rules and routes in a network namespace that has none of them.
-pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
+pub(crate) fn put(config: &Config, transparent: &Transparent, ports: &[Port]) -> io::Result<()> {
     for line in Routes::of(transparent).all_additions(config) {
         execute(&line, None)?;
     }
-    let content = Content { with_new: true, with_zone: false };
-    execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content))))
+    replace(config, transparent, Content { with_new: true, with_zone: false }, ports)
+}
+
+fn replace(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> io::Result<()> {
+    execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content, ports))))
 }
 
 impl Drop for Interception {
@@ -163,6 +181,9 @@ impl Drop for Interception {
         }
         // Rules without a service do not match; leftovers are replaced at the next start.
         let _ = execute(&format!("nft delete table inet {TABLE}"), None);
+        if !self.ports.is_empty() {
+            let _ = bridge::remove();
+        }
         self.routes.remove();
     }
 }
@@ -222,7 +243,8 @@ fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
     let routes = Routes::of(transparent).all_additions(config).join("\n");
-    let table = table(config, transparent, Content { with_new: true, with_zone: tracks_connections() });
+    let content = Content { with_new: true, with_zone: tracks_connections() };
+    let table = table(config, transparent, content, &Port::all(transparent));
     Some(format!("{routes}\nnft -f - <<'END'\n{REPLACED}{table}END\n"))
 }
 
@@ -232,11 +254,14 @@ pub(crate) fn listening_addresses() -> Vec<IpAddr> {
     all.into_iter().filter(|address| address.is_ipv4() || has_ipv6()).collect()
 }
 
-/// The table.
-fn table(config: &Config, transparent: &Transparent, content: Content) -> String {
+/// The table, and that of bridges.
+fn table(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> String {
+    let of_bridges = bridge::table(config, transparent, ports);
+    let transparent = &bridge::at_ip(transparent, ports);
     let zone = if content.with_zone { zone(transparent.own_mark(), config.uses_device()) } else { String::new() };
     let sets = if transparent.hide_clients { String::new() } else { one_way::sets() };
-    format!("table inet {TABLE} {{\n{sets}{zone}{}}}\n", prerouting(config, transparent, content.with_new))
+    let prerouting = prerouting(config, transparent, content.with_new);
+    format!("table inet {TABLE} {{\n{sets}{zone}{prerouting}}}\n{of_bridges}")
 }
 
 /// The chains that give the legs to servers their zone.
@@ -359,7 +384,7 @@ fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
 }
 
 /// A match of networks of one version; empty if all match, `None` if none does.
-fn set(what: &str, networks: &[Network], is_ipv6: bool) -> Option<String> {
+pub(super) fn set(what: &str, networks: &[Network], is_ipv6: bool) -> Option<String> {
     let own: Vec<Network> = networks.iter().copied().filter(|network| network.is_ipv6() == is_ipv6).collect();
     if own.is_empty() {
         return None;
@@ -387,7 +412,7 @@ fn names(interfaces: &[String]) -> String {
     format!("iifname {{ {} }} ", quoted.join(", "))
 }
 
-fn port_set(ports: &[Ports]) -> String {
+pub(super) fn port_set(ports: &[Ports]) -> String {
     let mut sorted: Vec<(u16, u16)> = ports.iter().map(|ports| (ports.0, ports.1)).collect();
     sorted.sort_unstable();
     let mut joined: Vec<(u16, u16)> = Vec::new();

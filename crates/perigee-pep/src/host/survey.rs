@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 
+use super::bridge::{self, Port};
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
@@ -32,6 +33,7 @@ impl Finding {
 /// Returns obstacles of this host to a configuration's interception; nothing without interception.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let Some(transparent) = &config.transparent else { return Vec::new() };
+    let transparent = &bridge::at_ip(transparent, &Port::all(transparent));
     let mut findings = match answer(RULESET, None) {
         Ok(text) => {
             let chains = chains(&text);

@@ -47,7 +47,7 @@ impl Embedded {
         let hold = config.uses_device().then(|| hold::start(&shared, &config, Waited::default())).transpose();
         let hold = hold.map_err(ServiceError::system("connect_first"))?;
         if let Some(transparent) = &config.transparent {
-            put(&config, transparent).map_err(ServiceError::system("interception"))?;
+            put(&config, transparent, &[]).map_err(ServiceError::system("interception"))?;
         }
         Ok(Self { hold, worker, division, shared, lines: Mutex::new(lines) })
     }

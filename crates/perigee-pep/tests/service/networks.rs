@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::rulesets::{exchange, load_at, named, sysctl, works, MASQUERADE, PATIENT, VERSIONS};
 use crate::transfers::TRANSPARENT;
 use crate::world::{accept, ip, until, Host, Service, World};
@@ -103,6 +105,70 @@ fn clients_and_servers_may_be_behind_translating_routers() {
         }
         service.stop();
     }
+}
+
+#[test]
+fn a_bridge_without_addresses_serves_what_passes_it() {
+    let Some(world) = World::new() else { return };
+    if !std::path::Path::new("/proc/sys/net/bridge").exists() {
+        println!("skipped: the kernel has no bridges");
+        return;
+    }
+    // Between the client and its router.
+    let (bridge, listener) = (Host::new(), world.server.listen("[::]:80"));
+    world.router.execute(&format!("ip link set lan0 netns {}", bridge.path()));
+    cable(1, [(&world.router, "lan0", 1), (&bridge, "far0", 3)]);
+    bridge.execute("ip link add br0 type bridge");
+    for device in ["lan0", "far0", "br0"] {
+        if device != "br0" {
+            bridge.execute(&format!("ip link set {device} master br0"));
+        }
+        bridge.execute(&format!("ip address flush dev {device}"));
+        bridge.execute(&format!("ip link set {device} up"));
+    }
+    let listed = || bridge.execute("nft list tables");
+    forwards(&bridge);
+    for key in ["ipv4/conf/all/send_redirects", "ipv4/conf/br0/send_redirects"] {
+        sysctl(&bridge, key, "0");
+    }
+    for key in ["bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"] {
+        sysctl(&bridge, key, "0");
+    }
+    both(&bridge, &["route add /1 dev br0", "route add default via 1.1 dev br0"]);
+    // Behind the router packets are smaller: its messages are for the service.
+    world.router.execute("ip route change 10.2.0.0/24 dev wan0 src 10.2.0.1 mtu lock 1280");
+    world.router.execute("ip -6 route add 2001:db8:2::/64 dev wan0 metric 1 mtu lock 1280");
+    let old = world.client.connect("10.2.0.2:80");
+    let (far, _) = accept(&listener);
+    for more in ["", PATIENT] {
+        let path = world.config(&format!("{TRANSPARENT}{more}"));
+        let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
+        assert!(named(&service).is_empty(), "{:?}", named(&service));
+        works(&world, &service, &listener);
+        service.signal(Signal::HUP);
+        service.await_line(&["reloaded"]);
+        works(&world, &service, &listener);
+        service.stop();
+        assert_eq!(listed(), "");
+    }
+    let path = world.config(TRANSPARENT);
+    let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
+    // What was open before, and what servers begin.
+    let mut read = [0; 2];
+    (&old).write_all(b"up").and_then(|()| (&far).read_exact(&mut read)).unwrap();
+    let at_client = world.client.listen("[::]:82");
+    exchange(world.server.connect("10.1.0.2:82"), &at_client);
+    exchange(world.server.connect("[2001:db8:1::2]:82"), &at_client);
+    outlives(&world, service);
+    for server in ["10.2.0.2", "2001:db8:2::2"] {
+        let learned = bridge.execute(&format!("ip route get {server}"));
+        assert!(learned.contains("mtu 1280"), "{learned}");
+    }
+    // The next one removes what it does not need.
+    let path = world.config(&TRANSPARENT.replace("lan0", "br0"));
+    let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
+    assert_eq!(listed(), "table inet perigee_pep\n");
+    service.stop();
 }
 
 #[test]
