@@ -7,8 +7,9 @@ use perigee_text::{clip, one_line};
 
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
+use crate::host::deployment::deployments;
 use crate::host::intercept::script;
-use crate::host::survey::survey;
+use crate::host::survey::{one_ways, survey};
 use crate::link;
 use crate::service::answers::{ask, silent};
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
@@ -63,11 +64,26 @@ pub fn main(arguments: &[OsString]) -> u8 {
             None => eprintln!("perigee-pep: nothing is intercepted: `[transparent]` is missing"),
         }),
         2 if is(0, "host") => read(words[1]).map(|config| {
-            for finding in survey(&config) {
+            for place in deployments(&config) {
+                println!("network\t{place}\t");
+            }
+            for finding in one_ways().into_iter().chain(survey(&config)) {
                 println!("{}", finding.row());
             }
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
+        2 if is(0, "doctor") => read(words[1]).map(|config| {
+            for place in deployments(&config) {
+                println!("network: {place}");
+            }
+            let findings: Vec<_> = one_ways().into_iter().chain(survey(&config)).collect();
+            for finding in &findings {
+                println!("{finding}");
+            }
+            if findings.is_empty() {
+                println!("nothing of this host stands in the way");
+            }
+        }),
         _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
         _ => {
             let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
@@ -119,8 +135,9 @@ perigee-pep: a proxy that splits TCP connections over satellite links
   perigee-pep reload CONFIG.toml    have the running service reload its configuration, or upgrade it to this version
   perigee-pep check CONFIG.toml     check the configuration and report its errors
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
-  perigee-pep host CONFIG.toml      print which rules and routes of this host need a change, and the fix, as root
+  perigee-pep host CONFIG.toml      as `doctor CONFIG.toml`, with tabulators between the parts of a line
   perigee-pep status CONFIG.toml    print the state of the running service
+  perigee-pep doctor CONFIG.toml    say which network the service is in, and what this host needs, as root
   perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH
                                     fetch a file from a web server directly and through the proxy, and compare
   perigee-pep --version

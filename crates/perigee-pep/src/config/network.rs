@@ -31,6 +31,17 @@ impl Network {
         self.address
     }
 
+    /// Its addresses behind the first one, at most so many; that one if it has no other.
+    pub(crate) fn hosts(self, most: u128) -> impl Iterator<Item = IpAddr> {
+        let (first, width) = bits(self.address);
+        let last = !mask(self.prefix, width) & (u128::MAX >> (128 - u32::from(width)));
+        let address = move |offset: u128| match width {
+            32 => IpAddr::from(((first + offset) as u32).to_be_bytes()),
+            _ => IpAddr::from((first + offset).to_be_bytes()),
+        };
+        (last.min(1)..=last.min(most)).map(address)
+    }
+
     /// Whether it contains another network.
     pub(crate) fn covers(self, other: Self) -> bool {
         self.prefix <= other.prefix && self.contains(other.address)

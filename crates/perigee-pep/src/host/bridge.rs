@@ -35,7 +35,7 @@ impl Port {
     }
 
     /// Reads them of what `ip` lists.
-    fn read(links: &str, interfaces: &[String]) -> Vec<Self> {
+    pub(super) fn read(links: &str, interfaces: &[String]) -> Vec<Self> {
         let all: Vec<Self> = links.lines().filter_map(Self::of).collect();
         let (clients, others): (Vec<Self>, Vec<Self>) =
             all.into_iter().partition(|port| interfaces.contains(&port.name));

@@ -5,6 +5,7 @@ pub(crate) mod channel;
 pub(crate) mod clock;
 pub(crate) mod confinement;
 pub(crate) mod counters;
+pub(crate) mod deployment;
 pub(crate) mod intercept;
 pub(crate) mod notify;
 pub(crate) mod one_way;

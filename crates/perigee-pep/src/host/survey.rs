@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 
 use super::bridge::{self, Port};
+use super::deployment::lacking;
+use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
@@ -23,6 +25,10 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
+    pub(super) fn new(name: &'static str, found: String, fix: String) -> Self {
+        Self { name, found, fix }
+    }
+
     /// Its name, what was found, and the fix, between tabulators.
     pub(crate) fn row(&self) -> String {
         let Self { name, found, fix } = self;
@@ -33,7 +39,9 @@ impl Finding {
 /// Returns obstacles of this host to a configuration's interception; nothing without interception.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let Some(transparent) = &config.transparent else { return Vec::new() };
-    let transparent = &bridge::at_ip(transparent, &Port::all(transparent));
+    let ports = Port::all(transparent);
+    let lacking = lacking(config, transparent, &ports);
+    let transparent = &bridge::at_ip(transparent, &ports);
     let mut findings = match answer(RULESET, None) {
         Ok(text) => {
             let chains = chains(&text);
@@ -55,7 +63,15 @@ pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let is_on =
         |key: &str| fs::read_to_string(format!("/proc/sys/net/bridge/{key}")).is_ok_and(|value| value.trim() == "1");
     findings.extend(of_bridges(&links, transparent, is_on));
+    findings.extend(lacking);
     findings
+}
+
+/// Paths that are passed by because answers do not pass this host.
+pub(crate) fn one_ways() -> Vec<Finding> {
+    let fix =
+        "answers do not pass this host, and connections pass by: have them pass, or leave the path out of `[allow]`";
+    one_way::one_ways().into_iter().map(|path| Finding::new("one way", path, fix.to_owned())).collect()
 }
 
 /// Whether this host tracks connections, as far as that can be told; reading the firewall needs a right.
@@ -272,12 +288,15 @@ fn number(digits: &str) -> Option<u32> {
 
 /// Bridges whose frames pass the rules of IP before they are routed; `links` has those of the host, as `ip` shows them.
 fn of_bridges(links: &str, transparent: &Transparent, is_on: impl Fn(&str) -> bool) -> Option<Finding> {
-    let key = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"].into_iter().find(|key| is_on(key))?;
+    let mut keys = vec!["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
+    keys.retain(|key| is_on(key));
+    let key = *keys.first()?;
     let mut names = links.lines().filter_map(|line| line.split(": ").nth(1));
     let name =
         names.find(|name| transparent.interfaces.is_empty() || transparent.interfaces.iter().any(|one| one == name))?;
-    let fix =
-        format!("frames of a bridge lose the service's socket before they are routed: sysctl -w net.bridge.{key}=0");
+    let off: Vec<String> = keys.iter().map(|key| format!("net.bridge.{key}=0")).collect();
+    let off = off.join(" ");
+    let fix = format!("frames of a bridge lose the service's socket before they are routed: sysctl -w {off}");
     Some(Finding { name: "bridge", found: format!("{name} with net.bridge.{key} = 1"), fix })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +45,12 @@ fn forwards(host: &Host) {
     sysctl(host, "ipv6/conf/all/forwarding", "1");
 }
 
+/// Lines of `doctor` at a host.
+fn doctor(host: &Host, path: &Path) -> Vec<String> {
+    let said = host.execute(&format!("{} doctor {}", env!("CARGO_BIN_EXE_perigee-pep"), path.display()));
+    said.lines().map(str::to_owned).collect()
+}
+
 /// After the service was killed, its network works as without it.
 fn outlives(world: &World, mut service: Service) {
     service.kill();
@@ -71,6 +78,9 @@ fn a_box_beside_the_router_gets_both_directions_by_policy_routes() {
     sysctl(&world.router, "ipv4/conf/arm0/rp_filter", "2");
     for more in ["", PATIENT] {
         let path = world.config(&format!("{}{more}", TRANSPARENT.replace("lan0", "eth0")));
+        let said = doctor(&arm, &path);
+        assert_eq!(said[0], "network: IPv4, one-armed: both directions come to eth0 by 10.9.0.1", "{said:#?}");
+        assert_eq!(said.len(), 3, "{said:#?}");
         let service = World::start_at(&arm, "exec \"$0\" \"$@\"", &path);
         works(&world, &service, &listener);
         service.stop();
@@ -95,6 +105,8 @@ fn clients_and_servers_may_be_behind_translating_routers() {
     let listener = far.listen("[::]:80");
     let config = TRANSPARENT.replace("2001:db8:2::/48", "2001:db8:3::/48");
     for more in ["", PATIENT] {
+        let said = doctor(&world.router, &world.config(&format!("{config}{more}")));
+        assert_eq!(said[1], "network: IPv6, router: clients at lan0, servers at wan0 by 2001:db8:2::2", "{said:#?}");
         let service = world.start(&format!("{config}{more}"));
         for (address, home_of, seen) in
             [("10.3.0.2:80", "10.1.0.2", "10.3.0.1"), ("[2001:db8:3::2]:80", "[2001:db8:1::2]", "2001:db8:3::1")]
@@ -127,14 +139,24 @@ fn a_bridge_without_addresses_serves_what_passes_it() {
         bridge.execute(&format!("ip link set {device} up"));
     }
     let listed = || bridge.execute("nft list tables");
-    forwards(&bridge);
-    for key in ["ipv4/conf/all/send_redirects", "ipv4/conf/br0/send_redirects"] {
-        sysctl(&bridge, key, "0");
+    let path = world.config(TRANSPARENT);
+    // All that it needs is said, and how it is had.
+    let said = doctor(&bridge, &path);
+    assert!(said[0].starts_with("network: IPv4, bridge br0: clients at port lan0, no way to servers"), "{said:#?}");
+    for line in &said[2..] {
+        let (_, fix) = line.split_once("; ").unwrap();
+        let begin = ["sysctl -w ", "ip -"].iter().find_map(|begin| fix.find(begin)).unwrap();
+        let router = if fix.contains("-6") { "2001:db8:1::1" } else { "10.1.0.1" };
+        bridge.execute(&fix[begin..].replace("ROUTER", router));
     }
-    for key in ["bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"] {
-        sysctl(&bridge, key, "0");
-    }
-    both(&bridge, &["route add /1 dev br0", "route add default via 1.1 dev br0"]);
+    assert_eq!(
+        doctor(&bridge, &path),
+        [
+            "network: IPv4, bridge br0: clients at port lan0, servers at br0 by 10.1.0.1",
+            "network: IPv6, bridge br0: clients at port lan0, servers at br0 by 2001:db8:1::1",
+            "nothing of this host stands in the way"
+        ]
+    );
     // Behind the router packets are smaller: its messages are for the service.
     world.router.execute("ip route change 10.2.0.0/24 dev wan0 src 10.2.0.1 mtu lock 1280");
     world.router.execute("ip -6 route add 2001:db8:2::/64 dev wan0 metric 1 mtu lock 1280");
@@ -204,6 +226,9 @@ fn a_path_whose_answers_do_not_pass_is_found_and_passed_by() {
         passes(&format!("{silent}:80"));
         let found = service.await_line(&["one way client=", &format!("servers={servers}")]);
         assert!(found.ends_with(" passed by"), "{found}");
+        let path = world.folder.path().join("pep.toml");
+        let said = doctor(&world.router, &path);
+        assert!(said.iter().any(|line| line.starts_with("one way: ") && line.contains(servers)), "{said:#?}");
         let dead: SocketAddr = format!("{dead}:80").parse().unwrap();
         let tried = world.client.enter(|| TcpStream::connect_timeout(&dead, Duration::from_millis(200)));
         assert!(tried.is_err());

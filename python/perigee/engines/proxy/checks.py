@@ -91,12 +91,12 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
 
 
 def _host(program: str, config: Path) -> Iterator[Check]:
-    """Check rules and routes that do not reach intercepted connections, which the program finds."""
+    """Say which network the service is in, and check what it needs there: the program finds both."""
     done = _said(program, "host", str(config))
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     for name, found, fix in rows:
-        yield Check(name, False, found, INTERCEPTION, fix)
-    if not rows:
+        yield Check(name, not fix, found, INTERCEPTION, fix)
+    if not any(fix for _, _, fix in rows):
         yield Check("rules and routes of this host", True, "none stands in the way", INTERCEPTION, "")
 
 
