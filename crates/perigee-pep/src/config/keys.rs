@@ -43,7 +43,12 @@ pub(super) static ALLOW: Section = Section {
 pub(super) static TRANSPARENT: Section = Section {
     name: "transparent",
     keys: &[
-        key("interfaces", INTERFACES, "", "Interfaces at which clients arrive. Not given: all."),
+        key(
+            "interfaces",
+            INTERFACES,
+            "",
+            "Interfaces at which clients arrive; a port of a bridge: of what passes it. Not given: all.",
+        ),
         key("ports", PORTS, "", "Ports of servers: `[80, 443, \"8000-8100\"]`. Not given: all."),
         key("hide_clients", Kind::Bool, "false", "Servers see the address of this host instead of the client's."),
         key(

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::intercept::{port_set, set};
+use super::matches::{port_set, set};
 use super::tools::{answer, execute, TABLE};
 use crate::config::{Config, Transparent};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 
 use super::bridge::Port;
-use super::survey::Finding;
+use super::finding::Finding;
 use super::tools::answer;
 use crate::config::{Config, Network, Transparent};
 

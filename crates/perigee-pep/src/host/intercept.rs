@@ -17,10 +17,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::bridge::{self, Port};
+use super::matches::{names, port_set, set};
 use super::one_way;
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{execute, DEVICE, TABLE, ZONE};
-use crate::config::{Config, Network, Ports, Rule, Transparent};
+use crate::config::{Config, Network, Rule, Transparent};
 use crate::shared::log::Log;
 
 /// Installed rules, which are removed when this is dropped, unless they are another process's.
@@ -381,59 +382,6 @@ fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
     let points: Vec<String> = rule.dscp.iter().map(u8::to_string).collect();
     let dscp = if points.is_empty() { String::new() } else { format!("{version} dscp {{ {} }} ", points.join(", ")) };
     Some(format!("{}{sources}{destinations}{}{dscp}", names(&rule.interfaces), port_set(&rule.ports)))
-}
-
-/// A match of networks of one version; empty if all match, `None` if none does.
-pub(super) fn set(what: &str, networks: &[Network], is_ipv6: bool) -> Option<String> {
-    let own: Vec<Network> = networks.iter().copied().filter(|network| network.is_ipv6() == is_ipv6).collect();
-    if own.is_empty() {
-        return None;
-    }
-    if own.iter().any(|network| network.is_all()) {
-        return Some(String::new());
-    }
-    // Intervals of a set may not overlap.
-    let mut kept: Vec<Network> = Vec::new();
-    for network in own {
-        if !kept.iter().any(|other| other.covers(network)) {
-            kept.retain(|other| !network.covers(*other));
-            kept.push(network);
-        }
-    }
-    let texts: Vec<String> = kept.iter().map(Network::to_string).collect();
-    Some(format!("{what} {{ {} }} ", texts.join(", ")))
-}
-
-fn names(interfaces: &[String]) -> String {
-    if interfaces.is_empty() {
-        return String::new();
-    }
-    let quoted: Vec<String> = interfaces.iter().map(|name| format!("\"{name}\"")).collect();
-    format!("iifname {{ {} }} ", quoted.join(", "))
-}
-
-pub(super) fn port_set(ports: &[Ports]) -> String {
-    let mut sorted: Vec<(u16, u16)> = ports.iter().map(|ports| (ports.0, ports.1)).collect();
-    sorted.sort_unstable();
-    let mut joined: Vec<(u16, u16)> = Vec::new();
-    for (first, last) in sorted {
-        match joined.last_mut() {
-            Some(before) if u32::from(first) <= u32::from(before.1) + 1 => before.1 = before.1.max(last),
-            _ => joined.push((first, last)),
-        }
-    }
-    if joined.is_empty() {
-        return String::new();
-    }
-    let text = |(first, last): &(u16, u16)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    };
-    let texts: Vec<String> = joined.iter().map(text).collect();
-    format!("tcp dport {{ {} }} ", texts.join(", "))
 }
 
 /// Options of `ip` for the versions that the kernel has.

@@ -1,40 +1,13 @@
 //! Rules and routes of this host that do not do with intercepted connections what they do with forwarded ones, and the fix.
 
-use std::fmt;
 use std::fs;
 
 use super::bridge::{self, Port};
 use super::deployment::lacking;
+use super::finding::Finding;
 use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
-
-/// A rule, route or setting of this host that needs a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    name: &'static str,
-    found: String,
-    fix: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, found, fix } = self;
-        write!(f, "{name}: {found}; {fix}")
-    }
-}
-
-impl Finding {
-    pub(super) fn new(name: &'static str, found: String, fix: String) -> Self {
-        Self { name, found, fix }
-    }
-
-    /// Its name, what was found, and the fix, between tabulators.
-    pub(crate) fn row(&self) -> String {
-        let Self { name, found, fix } = self;
-        format!("{name}\t{found}\t{fix}")
-    }
-}
 
 /// Returns obstacles of this host to a configuration's interception; nothing without interception.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {

@@ -12,6 +12,9 @@ use crate::rulesets::{exchange, load_at, named, sysctl, works, MASQUERADE, PATIE
 use crate::transfers::TRANSPARENT;
 use crate::world::{accept, ip, until, Host, Service, World};
 
+/// Starts the service as it is.
+const PLAIN: &str = "exec \"$0\" \"$@\"";
+
 /// A cable: each end has a host, a device and addresses, `10.NET.0.END` and `2001:db8:NET::END`.
 fn cable(net: u32, ends: [(&Host, &str, u32); 2]) {
     let [(one, device, _), (other, peer, _)] = ends;
@@ -81,12 +84,54 @@ fn a_box_beside_the_router_gets_both_directions_by_policy_routes() {
         let said = doctor(&arm, &path);
         assert_eq!(said[0], "network: IPv4, one-armed: both directions come to eth0 by 10.9.0.1", "{said:#?}");
         assert_eq!(said.len(), 3, "{said:#?}");
-        let service = World::start_at(&arm, "exec \"$0\" \"$@\"", &path);
+        let service = World::start_at(&arm, PLAIN, &path);
         works(&world, &service, &listener);
         service.stop();
     }
-    let service = World::start_at(&arm, "exec \"$0\" \"$@\"", &world.folder.path().join("pep.toml"));
+    let service = World::start_at(&arm, PLAIN, &world.folder.path().join("pep.toml"));
     outlives(&world, service);
+}
+
+#[test]
+fn a_box_in_the_network_of_the_clients_is_told_apart_from_them_by_its_hardware_address() {
+    let Some(world) = World::new() else { return };
+    let (router, arm, listener) = (&world.router, Host::new(), world.server.listen("[::]:80"));
+    // The router's own switch.
+    cable(1, [(router, "lan1", 8), (&arm, "eth0", 9)]);
+    router.execute("ip link add br0 type bridge");
+    for port in ["lan0", "lan1"] {
+        router.execute(&format!("ip address flush dev {port}"));
+        router.execute(&format!("ip link set {port} master br0"));
+    }
+    for key in ["bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"] {
+        sysctl(router, key, "0");
+    }
+    router.execute("ip link set br0 up");
+    router.execute("ip address add 10.1.0.1/24 dev br0");
+    router.execute("ip address add 2001:db8:1::1/64 dev br0 nodad");
+    forwards(&arm);
+    both(&arm, &["route add default via 1.1"]);
+    let shown = arm.execute("ip -o link show eth0");
+    let hardware = shown.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap();
+    let rules = format!(
+        "table inet steer {{\n\tchain pre {{\n\t\ttype filter hook prerouting priority mangle;\n\
+         \t\tiifname \"br0\" ether saddr != {hardware} meta l4proto tcp meta mark set 5\n\
+         \t\tiifname \"wan0\" meta l4proto tcp meta mark set 5\n\t}}\n}}\n"
+    );
+    load_at(&world, router, &rules);
+    for (host, device) in [(router, "br0"), (&arm, "eth0")] {
+        for name in ["all", device] {
+            sysctl(host, &format!("ipv4/conf/{name}/send_redirects"), "0");
+        }
+    }
+    both(router, &["route add default via 1.9 dev br0 table 100", "rule add fwmark 5 lookup 100"]);
+    for more in ["", PATIENT] {
+        let path = world.config(&format!("{}{more}", TRANSPARENT.replace("lan0", "eth0")));
+        let service = World::start_at(&arm, PLAIN, &path);
+        works(&world, &service, &listener);
+        service.stop();
+    }
+    outlives(&world, World::start_at(&arm, PLAIN, &world.folder.path().join("pep.toml")));
 }
 
 #[test]
@@ -119,36 +164,43 @@ fn clients_and_servers_may_be_behind_translating_routers() {
     }
 }
 
-#[test]
-fn a_bridge_without_addresses_serves_what_passes_it() {
-    let Some(world) = World::new() else { return };
-    if !std::path::Path::new("/proc/sys/net/bridge").exists() {
+/// A bridge without addresses between the client and its router; the client's port is `lan0`. `None` where the kernel has no bridges.
+fn bridge(world: &World) -> Option<Host> {
+    if !Path::new("/proc/sys/net/bridge").exists() {
         println!("skipped: the kernel has no bridges");
-        return;
+        return None;
     }
-    // Between the client and its router.
-    let (bridge, listener) = (Host::new(), world.server.listen("[::]:80"));
+    let bridge = Host::new();
     world.router.execute(&format!("ip link set lan0 netns {}", bridge.path()));
     cable(1, [(&world.router, "lan0", 1), (&bridge, "far0", 3)]);
     bridge.execute("ip link add br0 type bridge");
-    for device in ["lan0", "far0", "br0"] {
-        if device != "br0" {
-            bridge.execute(&format!("ip link set {device} master br0"));
-        }
-        bridge.execute(&format!("ip address flush dev {device}"));
-        bridge.execute(&format!("ip link set {device} up"));
+    for port in ["lan0", "far0"] {
+        bridge.execute(&format!("ip address flush dev {port}"));
+        bridge.execute(&format!("ip link set {port} master br0 up"));
     }
-    let listed = || bridge.execute("nft list tables");
-    let path = world.config(TRANSPARENT);
-    // All that it needs is said, and how it is had.
-    let said = doctor(&bridge, &path);
-    assert!(said[0].starts_with("network: IPv4, bridge br0: clients at port lan0, no way to servers"), "{said:#?}");
-    for line in &said[2..] {
+    bridge.execute("ip link set br0 up");
+    Some(bridge)
+}
+
+/// Does at a bridge all that `doctor` says.
+fn obey_doctor(bridge: &Host, path: &Path) {
+    for line in doctor(bridge, path).iter().filter(|line| !line.starts_with("network")) {
         let (_, fix) = line.split_once("; ").unwrap();
         let begin = ["sysctl -w ", "ip -"].iter().find_map(|begin| fix.find(begin)).unwrap();
         let router = if fix.contains("-6") { "2001:db8:1::1" } else { "10.1.0.1" };
         bridge.execute(&fix[begin..].replace("ROUTER", router));
     }
+}
+
+#[test]
+fn a_bridge_without_addresses_serves_what_passes_it_once_it_has_what_doctor_says() {
+    let Some(world) = World::new() else { return };
+    let Some(bridge) = bridge(&world) else { return };
+    let listener = world.server.listen("[::]:80");
+    let path = world.config(TRANSPARENT);
+    let said = doctor(&bridge, &path);
+    assert!(said[0].starts_with("network: IPv4, bridge br0: clients at port lan0, no way to servers"), "{said:#?}");
+    obey_doctor(&bridge, &path);
     assert_eq!(
         doctor(&bridge, &path),
         [
@@ -160,36 +212,52 @@ fn a_bridge_without_addresses_serves_what_passes_it() {
     // Behind the router packets are smaller: its messages are for the service.
     world.router.execute("ip route change 10.2.0.0/24 dev wan0 src 10.2.0.1 mtu lock 1280");
     world.router.execute("ip -6 route add 2001:db8:2::/64 dev wan0 metric 1 mtu lock 1280");
-    let old = world.client.connect("10.2.0.2:80");
-    let (far, _) = accept(&listener);
     for more in ["", PATIENT] {
         let path = world.config(&format!("{TRANSPARENT}{more}"));
-        let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
+        let service = World::start_at(&bridge, PLAIN, &path);
         assert!(named(&service).is_empty(), "{:?}", named(&service));
         works(&world, &service, &listener);
         service.signal(Signal::HUP);
         service.await_line(&["reloaded"]);
         works(&world, &service, &listener);
         service.stop();
-        assert_eq!(listed(), "");
+        assert_eq!(bridge.execute("nft list tables"), "");
     }
-    let path = world.config(TRANSPARENT);
-    let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
-    // What was open before, and what servers begin.
-    let mut read = [0; 2];
-    (&old).write_all(b"up").and_then(|()| (&far).read_exact(&mut read)).unwrap();
-    let at_client = world.client.listen("[::]:82");
-    exchange(world.server.connect("10.1.0.2:82"), &at_client);
-    exchange(world.server.connect("[2001:db8:1::2]:82"), &at_client);
-    outlives(&world, service);
     for server in ["10.2.0.2", "2001:db8:2::2"] {
         let learned = bridge.execute(&format!("ip route get {server}"));
         assert!(learned.contains("mtu 1280"), "{learned}");
     }
+}
+
+#[test]
+fn a_bridge_keeps_what_is_not_the_service_s_and_all_of_it_without_the_service() {
+    let Some(world) = World::new() else { return };
+    let Some(bridge) = bridge(&world) else { return };
+    let listener = world.server.listen("[::]:80");
+    let old = world.client.connect("10.2.0.2:80");
+    let (far, _) = accept(&listener);
+    let control = format!("workers = 2\ncontrol = \"{}\"\n", world.folder.path().join("control").display());
+    let config = TRANSPARENT.replace("workers = 2\n", &control);
+    let path = world.config(&config);
+    obey_doctor(&bridge, &path);
+    let service = World::start_at(&bridge, PLAIN, &path);
+    let mut read = [0; 2];
+    (&old).write_all(b"up").and_then(|()| (&far).read_exact(&mut read)).unwrap();
+    let at_client = world.client.listen("[::]:82");
+    for client in ["10.1.0.2:82", "[2001:db8:1::2]:82"] {
+        exchange(world.server.connect(client), &at_client);
+    }
+    bridge.execute(&format!("{} upgrade {}", env!("CARGO_BIN_EXE_perigee-pep"), path.display()));
+    service.await_line(&["replaced "]);
+    works(&world, &service, &listener);
+    service.stop();
+    assert_eq!(bridge.execute("nft list tables"), "");
+    outlives(&world, World::start_at(&bridge, PLAIN, &path));
+    (&far).write_all(b"up").and_then(|()| (&old).read_exact(&mut read)).unwrap();
     // The next one removes what it does not need.
     let path = world.config(&TRANSPARENT.replace("lan0", "br0"));
-    let service = World::start_at(&bridge, "exec \"$0\" \"$@\"", &path);
-    assert_eq!(listed(), "table inet perigee_pep\n");
+    let service = World::start_at(&bridge, PLAIN, &path);
+    assert_eq!(bridge.execute("nft list tables"), "table inet perigee_pep\n");
     service.stop();
 }
 
