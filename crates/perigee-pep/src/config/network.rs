@@ -31,7 +31,7 @@ impl Network {
         self.address
     }
 
-    /// Its addresses behind the first one, at most so many; that one if it has no other.
+    /// Its addresses behind the first one, `most` of them at most; that one if it has no other.
     pub(crate) fn hosts(self, most: u128) -> impl Iterator<Item = IpAddr> {
         let (first, width) = bits(self.address);
         let last = !mask(self.prefix, width) & (u128::MAX >> (128 - u32::from(width)));

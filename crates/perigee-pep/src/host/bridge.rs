@@ -2,8 +2,8 @@
 //!
 //! A bridge passes a frame on by its destination address, and keeps those with an address of its own ports. A table of the family
 //! `bridge` writes that of the clients' port into the frames that clients send to allowed servers, and into the answers. IP then routes
-//! the packets: to the service those of its connections, on to where they were going all others, by the routes of this host. Where the service
-//! ends, or was killed, all of them are routed. Everything else stays the bridge's.
+//! the packets: to the service those of its connections, on to where they were going all others, by the routes of this host. If the
+//! service was killed, all of them are routed. Everything else stays the bridge's.
 
 use std::fmt::Write as _;
 use std::io;
@@ -37,13 +37,11 @@ impl Port {
     /// Reads them of what `ip` lists.
     pub(super) fn read(links: &str, interfaces: &[String]) -> Vec<Self> {
         let all: Vec<Self> = links.lines().filter_map(Self::of).collect();
-        let (clients, others): (Vec<Self>, Vec<Self>) =
-            all.into_iter().partition(|port| interfaces.contains(&port.name));
-        let with_others = |port: Self| {
-            let of_bridge = others.iter().filter(|other| other.bridge == port.bridge);
-            Self { others: of_bridge.map(|other| other.name.clone()).collect(), ..port }
+        let with_others = |port: &Self| {
+            let others = all.iter().filter(|other| other.bridge == port.bridge && other.name != port.name);
+            Self { others: others.map(|other| other.name.clone()).collect(), ..port.clone() }
         };
-        clients.into_iter().map(with_others).collect()
+        all.iter().filter(|port| interfaces.contains(&port.name)).map(with_others).collect()
     }
 
     fn of(line: &str) -> Option<Self> {

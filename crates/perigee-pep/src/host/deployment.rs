@@ -46,7 +46,7 @@ pub(super) fn lacking(config: &Config, transparent: &Transparent, ports: &[Port]
     findings
 }
 
-/// What a bridge needs to hand packets over.
+/// Settings that a bridge lacks to hand packets over.
 fn of_bridge(
     port: &Port,
     config: &Config,

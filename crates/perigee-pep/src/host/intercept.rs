@@ -91,7 +91,7 @@ impl Interception {
     pub(crate) fn own(&mut self) {
         self.is_own = true;
         if self.ports.is_empty() {
-            // That of an earlier service, if there is one.
+            // An earlier service may have left it.
             let _ = bridge::remove();
         }
     }

@@ -306,7 +306,7 @@ impl Holding {
         self.log(waiting, &Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) });
         match kind {
             // The client has its own timeout.
-            ErrorKind::TimedOut => {}
+            ErrorKind::TimedOut => self.shared.silence.on_silence(waiting.ends, waiting.began),
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
                 let message = unreachable(&waiting.syn, kind == ErrorKind::NetworkUnreachable);
                 let client = waiting.packet.source;

@@ -385,7 +385,9 @@ impl Handler for Worker {
         let Some(mut connection) = self.event_loop.remove(key) else { return };
         connection.sockets.release(&mut self.memory);
         let (now, account) = (self.event_loop.now(), &connection.account);
-        if outcome.end == End::Unreached && now >= account.began + account.rule.connect_timeout {
+        let has_timed_out = connection.relay.failure(Side::Server) == Some(io::ErrorKind::TimedOut);
+        let is_late = now >= account.began + account.rule.connect_timeout;
+        if outcome.end == End::Unreached && (is_late || has_timed_out) {
             self.shared.silence.on_silence(account.ends, account.began);
         }
         self.shared.log.line(connection.close(outcome, now));

@@ -76,7 +76,7 @@ fn a_box_beside_the_router_gets_both_directions_by_policy_routes() {
     let to_box = ["rule add iif lan0 ipproto tcp lookup 100", "rule add iif wan0 to /1 ipproto tcp lookup 100"];
     both(&world.router, &["route add default via 9.2 dev arm0 table 100"]);
     both(&world.router, &to_box);
-    // What the box sends has addresses of clients.
+    // The box sends packets with addresses of clients.
     sysctl(&world.router, "ipv4/conf/all/rp_filter", "1");
     sysctl(&world.router, "ipv4/conf/arm0/rp_filter", "2");
     for more in ["", PATIENT] {
@@ -321,6 +321,34 @@ fn a_path_whose_answers_do_not_pass_is_found_and_passed_by() {
     });
     service.await_line(&["one way client=10.1.0.2 servers=10.2.0.0/24"]);
     service.stop();
+}
+
+#[test]
+fn a_path_whose_answers_pass_is_not_taken_for_another() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let old = world.client.connect("10.2.0.2:80");
+    let (far, _) = accept(&listener);
+    let service = world.start(TRANSPARENT);
+    world.router.execute("nft add element inet perigee_pep tried_ip { 10.1.0.2 . 10.2.0.2 }");
+    let mut read = [0; 2];
+    (&old).write_all(b"up").and_then(|()| (&far).read_exact(&mut read)).unwrap();
+    for seen in [["10.1.0.2", "2001:db8:1::2"], ["10.2.0.1", "2001:db8:2::1"]] {
+        for set in ["ip { 10.1.0.2 . 10.2.0.2 }", "ip6 { 2001:db8:1::2 . 2001:db8:2::2 }"] {
+            world.router.execute(&format!("nft add element inet perigee_pep tried_{set}"));
+        }
+        for ((address, _), seen) in VERSIONS.into_iter().zip(seen) {
+            assert_eq!(exchange(world.client.connect(address), &listener).ip(), ip(seen));
+        }
+        // The second time the router translates them.
+        load_at(&world, &world.router, MASQUERADE);
+    }
+    for set in ["one_way_ip", "one_way_ip6", "noted_ip", "noted_ip6"] {
+        let listed = world.router.execute(&format!("nft list set inet perigee_pep {set}"));
+        assert!(!listed.contains("elements"), "{listed}");
+    }
+    let log = service.stop();
+    assert!(!log.iter().any(|line| line.starts_with("connection ") || line.starts_with("one way")), "{log:#?}");
 }
 
 #[test]
