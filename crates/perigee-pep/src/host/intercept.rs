@@ -38,11 +38,13 @@ pub(crate) struct Interception {
 
 /// The rules of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Content {
+pub(crate) struct Content {
     /// Whether new connections are given to the service, beside the open ones.
     with_new: bool,
     /// Whether the legs to servers have a zone of their own.
     with_zone: bool,
+    /// Whether paths are found whose answers do not pass, unless servers see this host's address.
+    with_paths: bool,
 }
 
 /// Policy routes: packets with the mark are delivered to this host, those that are held to the device. Each has its mark and table.
@@ -57,9 +59,11 @@ impl Interception {
     pub(crate) fn new(config: &Config, transparent: &Transparent, log: &Log) -> io::Result<Self> {
         let routes = Routes::of(transparent);
         routes.remove();
-        let content = Content { with_new: true, with_zone: false };
         let ports = Port::all(transparent);
-        put(config, transparent, &ports)?;
+        let content = put(config, transparent, &ports)?;
+        if !content.with_paths {
+            log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
+        }
         let mut interception = Self { routes, content, ports, has_zones: true, is_own: true };
         if tracks_connections() {
             interception.separate(config, transparent, log);
@@ -75,14 +79,14 @@ impl Interception {
         with_zone: bool,
         there: &[String],
     ) -> io::Result<Self> {
-        let content = Content { with_new: true, with_zone };
+        let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
         let mut interception = Self { routes, content, ports, has_zones: true, is_own: false };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
         if interception.change(config, transparent, content).is_err() {
-            replace(config, transparent, content, &interception.ports)?;
+            interception.content = replace(config, transparent, content, &interception.ports)?;
         }
         Ok(interception)
     }
@@ -99,6 +103,11 @@ impl Interception {
     /// Leaves the rules to another process.
     pub(crate) fn leave(mut self) {
         self.is_own = false;
+    }
+
+    /// Whether paths are found whose answers do not pass.
+    pub(crate) fn finds_paths(&self, transparent: &Transparent) -> bool {
+        self.content.with_paths && !transparent.hide_clients
     }
 
     /// Whether the legs to servers have a zone of their own.
@@ -164,15 +173,21 @@ fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
 }
 
 /// Installs rules and routes in a network namespace that has none of them.
-pub(crate) fn put(config: &Config, transparent: &Transparent, ports: &[Port]) -> io::Result<()> {
+pub(crate) fn put(config: &Config, transparent: &Transparent, ports: &[Port]) -> io::Result<Content> {
     for line in Routes::of(transparent).all_additions(config) {
         execute(&line, None)?;
     }
-    replace(config, transparent, Content { with_new: true, with_zone: false }, ports)
+    let content = Content { with_new: true, with_zone: false, with_paths: true };
+    replace(config, transparent, content, ports)
 }
 
-fn replace(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> io::Result<()> {
-    execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content, ports))))
+/// Replaces whatever table there is; without what older versions of nftables do not know, if that is refused. Returns what it has.
+fn replace(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> io::Result<Content> {
+    let put = |content| {
+        let table = table(config, transparent, content, ports);
+        execute("nft -f -", Some(&format!("{REPLACED}{table}"))).map(|()| content)
+    };
+    put(content).or_else(|_| put(Content { with_paths: false, ..content }))
 }
 
 impl Drop for Interception {
@@ -244,7 +259,7 @@ fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
     let routes = Routes::of(transparent).all_additions(config).join("\n");
-    let content = Content { with_new: true, with_zone: tracks_connections() };
+    let content = Content { with_new: true, with_zone: tracks_connections(), with_paths: true };
     let table = table(config, transparent, content, &Port::all(transparent));
     Some(format!("{routes}\nnft -f - <<'END'\n{REPLACED}{table}END\n"))
 }
@@ -258,10 +273,11 @@ pub(crate) fn listening_addresses() -> Vec<IpAddr> {
 /// The table, and that of bridges.
 fn table(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> String {
     let of_bridges = bridge::table(config, transparent, ports);
+    let content = Content { with_paths: content.with_paths && !transparent.hide_clients, ..content };
     let transparent = &bridge::at_ip(transparent, ports);
     let zone = if content.with_zone { zone(transparent.own_mark(), config.uses_device()) } else { String::new() };
-    let sets = if transparent.hide_clients { String::new() } else { one_way::sets() };
-    let prerouting = prerouting(config, transparent, content.with_new);
+    let sets = if content.with_paths { one_way::sets() } else { String::new() };
+    let prerouting = prerouting(config, transparent, content);
     format!("table inet {TABLE} {{\n{sets}{zone}{prerouting}}}\n{of_bridges}")
 }
 
@@ -286,7 +302,7 @@ fn zone(own: u32, uses_device: bool) -> String {
 }
 
 /// The chain that gives packets to the service; without `with_new` only those of open connections.
-fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> String {
+fn prerouting(config: &Config, transparent: &Transparent, content: Content) -> String {
     let (mark, own) = (transparent.mark, transparent.own_mark());
     // A listening socket for all addresses, which the next rule would find, is another program's: its port is not meant for it alone.
     let mut out = format!(
@@ -310,9 +326,7 @@ fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> Str
             (address, format!("meta l4proto tcp tproxy {version} to {at} meta mark set {mark} accept"))
         })
         .collect();
-    // Answers to an address of this host pass here.
-    let may_miss = !transparent.hide_clients;
-    if may_miss {
+    if content.with_paths {
         out.push_str(&one_way::observed());
     }
     out.push_str("\t\ttcp flags & (fin | syn | rst | ack) != syn return\n");
@@ -325,9 +339,9 @@ fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> Str
             );
         }
     }
-    if with_new {
+    if content.with_new {
         out.push_str("\t\tfib daddr type { local, broadcast, multicast, anycast } return\n");
-        if may_miss {
+        if content.with_paths {
             out.push_str(&one_way::passed());
         }
         for (address, tproxy) in &families {
@@ -410,12 +424,15 @@ const MOST_RULES: usize = 8;
 mod tests {
     use super::*;
 
+    const ALL: Content = Content { with_new: true, with_zone: false, with_paths: true };
+    const OLD: Content = Content { with_new: false, ..ALL };
+
     #[test]
     fn rules_intercept_what_is_allowed_and_nothing_else() {
         let text = "[allow]\nsources = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\ndestinations = [\"0.0.0.0/0\"]\n\
                     [transparent]\ninterfaces = [\"lan0\"]\nports = [443, 80, \"81-90\"]\nmark = 5\nport = 3000\n";
         let config = Config::parse(text, "pep.toml", 1).unwrap();
-        let rules = prerouting(&config, config.transparent.as_ref().unwrap(), true);
+        let rules = prerouting(&config, config.transparent.as_ref().unwrap(), ALL);
         let tproxy: Vec<&str> = rules.lines().filter(|line| line.contains("tproxy")).collect();
         assert_eq!(
             tproxy,
@@ -423,7 +440,7 @@ mod tests {
               tcp tproxy ip to 127.0.0.1:3000 meta mark set 5 accept"]
         );
         assert!(rules.contains("meta mark 6 return"));
-        let drained = prerouting(&config, config.transparent.as_ref().unwrap(), false);
+        let drained = prerouting(&config, config.transparent.as_ref().unwrap(), OLD);
         assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
     }
 
@@ -434,7 +451,7 @@ mod tests {
                     [[rules]]\nname = \"voice\"\ndscp = [46]\nconnect_first = true\nclient = \"a\"\nserver = \"a\"\n";
         let config = Config::parse(text, "pep.toml", 1).unwrap();
         let transparent = config.transparent.as_ref().unwrap();
-        let rules = prerouting(&config, transparent, true);
+        let rules = prerouting(&config, transparent, ALL);
         let of_rules: Vec<&str> = rules.lines().filter(|line| line.contains("comment \"rule")).collect();
         let all = "\t\tmeta nfproto ipv4 ip saddr { 10.0.0.0/8 } ";
         assert_eq!(
@@ -456,14 +473,14 @@ mod tests {
             1,
         )
         .unwrap();
-        let through = prerouting(&forwarded, forwarded.transparent.as_ref().unwrap(), true);
+        let through = prerouting(&forwarded, forwarded.transparent.as_ref().unwrap(), ALL);
         let new: Vec<&str> = through.lines().filter(|line| line.contains("10.0.0.0/8")).collect();
         assert_eq!(new, [format!("{all}meta l4proto tcp meta mark set 7 accept comment \"through forward\"")]);
         assert!(through.contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         // Clients whose server answered are accepted, while new connections bypass the service.
-        assert!(prerouting(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
+        assert!(prerouting(&config, transparent, OLD).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         let without = config.clone().accepting_first();
-        assert!(!prerouting(&without, transparent, true).contains("perigee_pep\" meta"));
+        assert!(!prerouting(&without, transparent, ALL).contains("perigee_pep\" meta"));
         assert!(script(&config).unwrap().contains("default dev perigee_pep table 7066"));
     }
 }

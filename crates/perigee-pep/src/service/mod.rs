@@ -30,7 +30,7 @@ use self::locks::lock_interception;
 use self::succession::new::Inherited;
 use self::succession::Succession;
 use self::worker::{Configuration, Order, Worker};
-use crate::config::{AtLimit, Config, Transparent};
+use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
@@ -345,8 +345,8 @@ impl Service {
     /// Lets connections of clients pass by whose servers' answers do not pass this host.
     fn pass_one_ways(&mut self) {
         let silent = self.shared.silence.take();
-        let is_seen = |transparent: &Transparent| transparent.hide_clients;
-        if self.interception.is_none() || self.config.transparent.as_ref().is_none_or(is_seen) {
+        let intercepting = self.interception.as_ref().zip(self.config.transparent.as_ref());
+        if !intercepting.is_some_and(|(interception, transparent)| interception.finds_paths(transparent)) {
             return;
         }
         let (paths, counted) = &mut self.one_ways;

@@ -352,6 +352,29 @@ fn a_path_whose_answers_pass_is_not_taken_for_another() {
 }
 
 #[test]
+fn an_older_nft_serves_all_but_one_way_paths() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let older = "#!/bin/sh\nrules=$(cat)\ncase $rules in *one_way*) echo old >&2; exit 1;; esac\n\
+                 echo \"$rules\" | PATH=${PATH#*:} exec nft \"$@\"\n";
+    let nft = world.folder.path().join("nft");
+    std::fs::write(&nft, older).unwrap();
+    std::fs::set_permissions(&nft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = format!("PATH={}:$PATH exec \"$0\" \"$@\"", world.folder.path().display());
+    for more in ["", "hide_clients = true\n"] {
+        let config = TRANSPARENT.replace("workers = 2\n", "workers = 2\nconfine = false\n");
+        let service = world.start_with(&script, &format!("{config}{more}"));
+        let client = world.client.connect("10.2.0.2:80");
+        let own = client.local_addr().unwrap();
+        exchange(client, &listener);
+        service.await_line(&["connection", &format!("client={own}"), "end=complete"]);
+        let is_said = service.log().iter().any(|line| line.contains("does not know the rules that find one-way paths"));
+        assert_eq!(is_said, more.is_empty());
+        service.stop();
+    }
+}
+
+#[test]
 fn a_network_without_ipv4_is_served() {
     let Some(world) = World::new() else { return };
     for host in [&world.client, &world.router, &world.server] {
