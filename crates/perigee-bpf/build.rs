@@ -1,4 +1,4 @@
-//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects; and those of `bpf/`.
+//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects; and `bpf/tcp_log.c`.
 //!
 //! A host without clang still builds this crate: the table then says what was missing, and so does loading.
 
@@ -20,14 +20,9 @@ fn main() {
     }
     table.push(']');
     fs::write(out.join("objects.rs"), table).expect("OUT_DIR is writable");
-    for (name, lacking) in [
-        ("tcp_log", "the kernel's TCP cannot be logged"),
-        ("selection", "open sockets and rules cannot be given an algorithm"),
-    ] {
-        let (source, object) = (Path::new("bpf").join(name).with_extension("c"), out.join(name).with_extension("o"));
-        let built = compiled(&source, &folder, &object, lacking);
-        fs::write(out.join(name).with_extension("rs"), built).expect("OUT_DIR is writable");
-    }
+    let log =
+        compiled(Path::new("bpf/tcp_log.c"), &folder, &out.join("tcp_log.o"), "the kernel's TCP cannot be logged");
+    fs::write(out.join("tcp_log.rs"), log).expect("OUT_DIR is writable");
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-env-changed=CLANG");

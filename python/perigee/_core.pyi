@@ -9,7 +9,6 @@ from typing_extensions import Buffer
 from perigee.analysis.observations import FlowDescription, Observation
 
 __all__ = [
-    "AddedRule",
     "Algorithm",
     "CaptureCounts",
     "Check",
@@ -47,9 +46,6 @@ __all__ = [
     "cc_load",
     "cc_memory",
     "cc_remember",
-    "cc_rule_add",
-    "cc_rule_remove",
-    "cc_rules",
     "cc_sockets",
     "cc_status",
     "cc_unload",
@@ -318,10 +314,6 @@ class Loaded:
     @property
     def default_before(self) -> str | None: ...
     @property
-    def given(self) -> int: ...
-    @property
-    def not_given(self) -> int: ...
-    @property
     def warnings(self) -> str: ...
 
 @final
@@ -334,19 +326,6 @@ class Unloaded:
     def namespaces(self) -> list[tuple[str, str]]: ...
     @property
     def sockets_left(self) -> int: ...
-    @property
-    def given_back(self) -> int: ...
-    @property
-    def rules(self) -> int: ...
-
-@final
-class AddedRule:
-    @property
-    def number(self) -> int: ...
-    @property
-    def replaced(self) -> str | None: ...
-    @property
-    def absent(self) -> list[str]: ...
 
 @final
 class ResultPart:
@@ -636,7 +615,6 @@ def cc_load(
     settings: Sequence[tuple[str, str]],
     name: str | None,
     make_default: bool,
-    existing: tuple[str | None, int | None] | None,
     remember: tuple[int, int] | None,
     headers: str | None,
 ) -> Loaded: ...
@@ -646,9 +624,6 @@ def cc_sockets(everything: bool) -> dict[str, Any]: ...
 def cc_memory() -> list[dict[str, Any]]: ...
 def cc_forget(name: str | None, to: str | None) -> list[dict[str, Any]]: ...
 def cc_remember(name: str, to: str, window_packets: int, rtt_us: int) -> None: ...
-def cc_rule_add(cc: str, to: str | None, cgroup: str | None, interface: str | None) -> AddedRule: ...
-def cc_rule_remove(number: int | None) -> list[dict[str, Any]]: ...
-def cc_rules() -> list[dict[str, Any]]: ...
 def analyze_captures(
     sources: Sequence[tuple[str, Sequence[str]]],
     study: str,

@@ -4,8 +4,7 @@ use std::fmt::Display;
 
 use thiserror::Error;
 
-use crate::object::{last_lines, ObjectError};
-use crate::prefix::PrefixError;
+use crate::object::ObjectError;
 use crate::requirements::{self, Missing};
 use crate::sockets::SocketUse;
 
@@ -22,25 +21,6 @@ impl SystemError {
         // The alternate form of libbpf's errors includes their causes.
         Self { doing: doing.into(), reason: format!("{error:#}") }
     }
-}
-
-/// Why the programs are not in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SelectionError {
-    /// Perigee was built without them.
-    #[error("this perigee was built without the programs that choose for sockets: {0}; build it again with that")]
-    NotBuilt(&'static str),
-    /// The kernel refused them.
-    #[error("the kernel refused the programs that choose for sockets: {reason}\n{}", last_lines(log))]
-    Refused {
-        /// The error of the system call.
-        reason: String,
-        /// The log of libbpf and the verifier.
-        log: String,
-    },
-    /// Their maps could not be pinned, or a namespace not be entered.
-    #[error(transparent)]
-    System(#[from] SystemError),
 }
 
 /// Why a load failed.
@@ -96,9 +76,6 @@ pub enum LoadError {
         /// The kernel's error.
         reason: String,
     },
-    /// The programs that give it to open sockets are not in the kernel.
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
     /// Another step failed.
     #[error(transparent)]
     System(#[from] SystemError),
@@ -115,7 +92,6 @@ impl LoadError {
             | Self::NotCareful { .. }
             | Self::NoMemory { .. } => true,
             Self::Object(error) => matches!(error, ObjectError::Foreign { .. }),
-            Self::Selection(error) => matches!(error, SelectionError::NotBuilt(_)),
             Self::Default { .. } | Self::System(_) => false,
         }
     }
@@ -159,9 +135,6 @@ pub enum UnloadError {
         /// The sockets.
         sockets: Vec<SocketUse>,
     },
-    /// The programs that give open sockets back what they had are not in the kernel.
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
     /// Another step failed.
     #[error(transparent)]
     System(#[from] SystemError),
@@ -174,58 +147,6 @@ impl UnloadError {
     }
 
     /// True if root could unload it.
-    pub fn needs_root(&self) -> bool {
-        matches!(self, Self::Missing(missing) if missing.needs_root())
-    }
-}
-
-/// Why a rule was not added or removed.
-#[derive(Debug, Error)]
-pub enum RuleError {
-    /// The kernel or the process lacks a requirement.
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    /// The kernel has no such congestion control.
-    #[error("the kernel has no `{name}` now, but {known}; load it first, with `perigee cc load`")]
-    UnknownAlgorithm {
-        /// The name.
-        name: String,
-        /// The names that it has.
-        known: String,
-    },
-    /// A prefix is wrong.
-    #[error("--to {0}")]
-    Prefix(#[from] PrefixError),
-    /// Another condition is wrong.
-    #[error("{0}")]
-    Condition(String),
-    /// There is no rule of this number.
-    #[error("there is no rule {number}; {}", if numbers.is_empty() { "there are none".into() } else { format!("rules are {numbers}") })]
-    NoRule {
-        /// The number.
-        number: u32,
-        /// The numbers that rules have.
-        numbers: String,
-    },
-    /// The programs that choose are not in the kernel.
-    #[error(transparent)]
-    Selection(#[from] SelectionError),
-    /// Another step failed.
-    #[error(transparent)]
-    System(#[from] SystemError),
-}
-
-impl RuleError {
-    /// True if the request is invalid or this machine cannot serve it; false if the kernel failed.
-    pub fn is_wrong_input(&self) -> bool {
-        match self {
-            Self::Selection(error) => matches!(error, SelectionError::NotBuilt(_)),
-            Self::System(_) => false,
-            _ => true,
-        }
-    }
-
-    /// True if root could do it.
     pub fn needs_root(&self) -> bool {
         matches!(self, Self::Missing(missing) if missing.needs_root())
     }

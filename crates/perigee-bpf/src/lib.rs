@@ -1,8 +1,7 @@
 //! Loads the congestion controls of `algorithms/` into the running Linux kernel, as BPF `struct_ops`.
 //!
 //! [`load`] verifies an object, registers it under a name and pins it, so that it outlives the process; [`unload`]
-//! removes it; [`status`] lists loaded algorithms and the sockets that use them. [`add_rule`] chooses the algorithm of new
-//! connections, [`Options::existing`] that of open ones. All act on the whole machine and need root.
+//! removes it; [`status`] lists loaded algorithms and the sockets that use them. All act on the whole machine and need root.
 //!
 //! ```no_run
 //! use perigee_bpf::{load, unload, InUse, Options, Program};
@@ -23,8 +22,6 @@ mod object;
 mod prefix;
 mod program;
 pub mod requirements;
-mod rules;
-mod selection;
 mod sockets;
 mod status;
 mod store;
@@ -32,15 +29,13 @@ mod tcp_log;
 mod unload;
 mod unpinned;
 
-pub use error::{LoadError, RuleError, SelectionError, StatusError, SystemError, UnloadError};
+pub use error::{LoadError, StatusError, SystemError, UnloadError};
 pub use load::{load, Loaded, Options};
 pub use memory::{forget, memory, remember, Remembered};
 pub use object::{ObjectError, Remember};
 pub use prefix::{Prefix, PrefixError};
 pub use program::{Program, ProgramError};
 pub use requirements::Missing;
-pub use rules::{add_rule, remove_rules, rules, Added, Conditions, Rule, Which};
-pub use selection::OpenSockets;
 pub use sockets::SocketUse;
 pub use status::{sockets, status, LoadedAlgorithm, Sockets, Status, Whose};
 pub use store::LoadRecord;

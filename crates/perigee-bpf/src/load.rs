@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::error::{LoadError, SystemError};
 use crate::object::{Opened, Remember, Verified, NAME_BYTES};
 use crate::program::Program;
-use crate::selection::{OpenSockets, Outcome, Selection};
 use crate::store::{beside_the_kernels, LoadRecord, Place, Store, MEMORY};
 use crate::{kernel, namespaces, requirements, sockets};
 
@@ -18,8 +17,6 @@ pub struct Options<'a> {
     pub name: Option<&'a str>,
     /// Make it the default of the machine.
     pub make_default: bool,
-    /// Give it to these open sockets, of the calling thread's network namespace.
-    pub existing: Option<OpenSockets>,
     /// Remember paths for Careful Resume, by these prefixes of the peer's address.
     pub remember: Option<Remember>,
 }
@@ -39,10 +36,6 @@ pub struct Loaded {
     pub sockets_on_earlier: usize,
     /// The machine's default before; `None` if it did not become the default.
     pub default_before: Option<String>,
-    /// Open sockets that were given it.
-    pub given: usize,
-    /// Open sockets that the kernel left with what they had, as where their route locks its algorithm.
-    pub not_given: usize,
 }
 
 /// Loads an algorithm, or replaces the version that has the name.
@@ -64,7 +57,6 @@ pub fn load(program: &Program, options: Options<'_>) -> Result<Loaded, LoadError
     let store = Store::open()?;
     let loaded = load_into(&store, program, opened, options);
     if loaded.is_err() {
-        store.tidy()?;
         store.close();
     }
     loaded
@@ -90,7 +82,6 @@ fn load_into(store: &Store, program: &Program, mut opened: Opened, options: Opti
         (None, true) => place.unpin(MEMORY),
         _ => Ok(()),
     };
-    let selection = options.existing.map(|_| Selection::load(&store.make_shared()?)).transpose()?;
     let replaced = earlier.is_some();
     let mut record = LoadRecord {
         algorithm,
@@ -116,33 +107,17 @@ fn load_into(store: &Store, program: &Program, mut opened: Opened, options: Opti
             Ok(verified.register()?)
         })?;
     }
-    let undo = || {
-        if replaced {
-            return Ok(());
-        }
-        selection.as_ref().map(|selection| selection.give_back(&name)).transpose()?;
-        store.take_out(&name).map_err(LoadError::from)
-    };
-    let given = match (&selection, options.existing) {
-        (Some(selection), Some(sockets)) => selection.give(&name, sockets),
-        _ => Ok(Outcome::default()),
-    };
-    let Outcome { done: given, refused: not_given } = match given {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            undo()?;
-            return Err(error.into());
-        }
-    };
     if options.make_default
         && let Err(reason) = become_default(store, &name, &mut record)
     {
-        undo()?;
+        if !replaced {
+            store.take_out(&name)?;
+        }
         return Err(LoadError::Default { name, reason });
     }
     let default_before = record.default_before.filter(|_| options.make_default);
     let LoadRecord { algorithm, parameters, .. } = record;
-    Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before, given, not_given })
+    Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
 }
 
 /// Refuses an algorithm that would remember nothing.

@@ -9,8 +9,8 @@ use thiserror::Error;
 /// A prefix, with IPv4 as `::ffff:a.b.c.d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    pub(crate) address: [u8; 16],
-    pub(crate) bits: u8,
+    address: [u8; 16],
+    bits: u8,
 }
 
 /// Why a text is no prefix.
@@ -22,13 +22,6 @@ pub struct PrefixError {
 }
 
 impl Prefix {
-    /// All addresses, of both families.
-    pub(crate) const ALL: Self = Self { address: [0; 16], bits: 0 };
-
-    pub(crate) fn new(address: [u8; 16], bits: u8) -> Self {
-        Self { address, bits }
-    }
-
     /// Whether all addresses of another prefix are of this one.
     pub(crate) fn contains(&self, other: Self) -> bool {
         let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
@@ -68,7 +61,7 @@ impl FromStr for Prefix {
             IpAddr::V6(v6) => v6,
         };
         let mask = u128::MAX.checked_shl(128 - u32::from(before + bits)).unwrap_or(0);
-        let prefix = Self::new((whole.to_bits() & mask).to_be_bytes(), before + bits);
+        let prefix = Self { address: (whole.to_bits() & mask).to_be_bytes(), bits: before + bits };
         if Ipv6Addr::from(prefix.address) != whole {
             return Err(wrong(format!("its address goes on after {bits} bits; write {prefix}")));
         }
@@ -96,7 +89,6 @@ mod tests {
             assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
         }
         assert_eq!("192.0.2.7".parse::<Prefix>().unwrap().to_string(), "192.0.2.7/32");
-        assert_eq!("::/0".parse::<Prefix>().unwrap(), Prefix::ALL);
         assert_eq!("10.0.0.0/8".parse::<Prefix>().unwrap().bits, 104);
     }
 

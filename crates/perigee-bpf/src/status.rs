@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::error::{StatusError, SystemError};
 use crate::kernel;
-use crate::rules::{self, Rule};
 use crate::sockets::{self, SocketUse};
 use crate::store::{LoadRecord, Store};
 
@@ -33,8 +32,6 @@ pub struct Status {
     pub default: String,
     /// Sockets with an unregistered algorithm, unloaded with `--force`.
     pub detached: Vec<SocketUse>,
-    /// The rules for new connections, by number.
-    pub rules: Vec<Rule>,
     /// Processes that may not be inspected; sockets of namespaces that only they are in are not listed.
     pub unseen_processes: usize,
 }
@@ -46,7 +43,6 @@ pub struct Status {
 pub fn status() -> Result<Status, StatusError> {
     let store = Store::view()?;
     let records = store.as_ref().map_or_else(|| Ok(Vec::new()), Store::records)?;
-    let rules = store.as_ref().map_or_else(|| Ok(Vec::new()), rules::list)?;
     let registered = kernel::registered()?;
     let default = kernel::default_here().map_err(|error| SystemError::new("read the default", error))?;
     let is_ours = |name: &str| records.iter().any(|(ours, _)| ours == name);
@@ -63,7 +59,7 @@ pub fn status() -> Result<Status, StatusError> {
         LoadedAlgorithm { is_default: default == name, sockets: its, name, record }
     });
     let loaded = loaded.collect();
-    Ok(Status { loaded, others, default, detached: sockets, rules, unseen_processes })
+    Ok(Status { loaded, others, default, detached: sockets, unseen_processes })
 }
 
 /// Which connections to list.

@@ -87,7 +87,8 @@ impl Store {
     pub(crate) fn records(&self) -> Result<Vec<(String, LoadRecord)>, SystemError> {
         let mut records = Vec::new();
         for (name, place) in self.places()? {
-            if place.has(LINK) {
+            // Versions before this pinned rules, with a link but no record.
+            if place.has(LINK) && place.has(RECORD) {
                 records.push((name, place.record()?));
             }
         }
@@ -136,8 +137,10 @@ impl Store {
     pub(crate) fn remove(&self, name: &str) -> Result<(), SystemError> {
         let wrong = |error: Errno| SystemError::new(format!("remove {FOLDER}/{name}"), error);
         let place = self.known(name)?;
-        for pin in [LINK, RECORD, RULES, SOCKETS, MEMORY] {
-            place.unpin(pin)?;
+        // The link first: without it, the rest is swept.
+        place.unpin(LINK)?;
+        for pin in names_in(&place.folder).map_err(wrong)? {
+            place.unpin(&pin)?;
         }
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
     }
@@ -149,21 +152,8 @@ impl Store {
         self.remove(name)
     }
 
-    /// The folder of what the algorithms share, see [`SHARED`]; `None` if they share nothing.
-    pub(crate) fn shared(&self) -> Result<Option<Place>, SystemError> {
-        self.place(SHARED)
-    }
-
-    /// That folder, made if there is none.
-    pub(crate) fn make_shared(&self) -> Result<Place, SystemError> {
-        match mkdirat(&self.folder, SHARED, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => self.known(SHARED),
-            Err(error) => Err(SystemError::new(format!("make {FOLDER}/{SHARED}"), error)),
-        }
-    }
-
-    /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm; and what the
-    /// algorithms share where there are none. Folders that are not trusted stay.
+    /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm, as that of the rules of
+    /// versions before this. Folders that are not trusted stay.
     pub(crate) fn sweep(&self) -> Result<(), SystemError> {
         let registered = kernel::registered()?;
         for (name, place) in self.places()? {
@@ -171,19 +161,7 @@ impl Store {
                 self.remove(&name)?;
             }
         }
-        self.tidy()
-    }
-
-    /// Removes what the algorithms share if no rule and no algorithm needs it.
-    pub(crate) fn tidy(&self) -> Result<(), SystemError> {
-        let Some(shared) = self.shared()? else { return Ok(()) };
-        if shared.has(LINK) {
-            return Ok(());
-        }
-        if self.places()?.is_empty() {
-            return self.remove(SHARED);
-        }
-        shared.unpin(RULES)
+        Ok(())
     }
 
     /// Removes the folder if nothing is loaded.
@@ -195,11 +173,7 @@ impl Store {
     /// The trusted folders of algorithms in it, sorted by name.
     pub(crate) fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
         let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.folder).map_err(wrong)? {
-            names.extend(entry.map_err(wrong)?.file_name().to_str().map(str::to_owned));
-        }
-        names.retain(|name| name != SHARED);
+        let mut names = names_in(&self.folder).map_err(wrong)?;
         names.sort();
         let places = names.into_iter().map(|name| Ok(self.place(&name)?.map(|place| (name, place))));
         places.filter_map(Result::transpose).collect()
@@ -286,6 +260,16 @@ impl Place {
     }
 }
 
+/// The names in a folder.
+fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        names.extend(entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | "..")).map(str::to_owned));
+    }
+    Ok(names)
+}
+
 /// The name of an algorithm that shares its name with one of the kernel.
 pub(crate) fn beside_the_kernels(algorithm: &str) -> String {
     format!("p_{algorithm}")
@@ -343,14 +327,7 @@ const ROOT: &str = "/sys/fs/bpf";
 const NAME: &str = "perigee";
 /// Where the links of loaded algorithms are pinned.
 pub(crate) const FOLDER: &str = "/sys/fs/bpf/perigee";
-/// The folder of what all algorithms share: the notes of sockets, rules, and the link that keeps these at work. An
-/// algorithm's name is shorter.
-const SHARED: &str = "given-by-perigee";
 pub(crate) const LINK: &str = "link";
-/// The map of rules.
-pub(crate) const RULES: &str = "rules";
-/// The notes of sockets that were given an algorithm.
-pub(crate) const SOCKETS: &str = "sockets";
 /// The memory of paths of an algorithm.
 pub(crate) const MEMORY: &str = "memory";
 const RECORD: &str = "record";

@@ -1,15 +1,12 @@
 //! Unloading: only what Perigee loaded, only if no socket is affected, with all previous settings restored.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::error::{SystemError, UnloadError};
-use crate::rules::{self, Rule};
-use crate::selection::{Outcome, Selection};
 use crate::sockets::{self, SocketUse};
-use crate::store::{beside_the_kernels, LoadRecord, Store, SOCKETS};
+use crate::store::{beside_the_kernels, LoadRecord, Store};
 use crate::{clock, kernel, namespaces, requirements};
 
 /// The treatment of sockets that use the algorithm.
@@ -34,17 +31,12 @@ pub struct Unloaded {
     pub namespaces: Vec<(String, String)>,
     /// Sockets that keep it until they close.
     pub sockets_left: usize,
-    /// Sockets that were given it, and have what they had before again.
-    pub given_back: usize,
-    /// Rules that named it, and are removed.
-    pub rules: Vec<Rule>,
 }
 
 /// Removes an algorithm that [`crate::load`] loaded. `name` is the registered name, the algorithm's name if it was
 /// registered as `p_NAME`, or the path of an author's file.
 ///
-/// Restores the machine's default if it still is this algorithm, and that of each namespace that inherited it. Sockets
-/// that were given it, by a rule or while they were open, get back what they had; these are no users.
+/// Restores the machine's default if it still is this algorithm, and that of each namespace that inherited it.
 ///
 /// # Errors
 /// If Perigee did not load it, or sockets use it and `in_use` does not allow that.
@@ -72,37 +64,28 @@ fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, Unl
     store.sweep()?;
     let records = store.records()?;
     let Some((name, record)) = meant(name, &records) else { return Err(not_loaded(name, &records)) };
-    let shared = store.shared()?.filter(|shared| shared.has(SOCKETS));
-    let selection = shared.as_ref().map(Selection::load).transpose()?;
-    let users_now = || users_of(name, selection.as_ref());
-    let mut users = users_now()?;
-    let mut rules = Vec::new();
+    let mut users = users_of(name)?;
     let mut restored = None;
     if !users.is_empty() {
         match in_use {
             InUse::Refuse => return Err(UnloadError::InUse { name: name.to_owned(), sockets: users }),
             InUse::Leave => {}
             InUse::Wait(longest) => {
-                rules = rules::remove_where(store, |rule| rule.cc == name)?;
                 restored = Some(restore_defaults(name, record)?);
-                users = wait(longest, users, users_now)?;
+                users = wait(longest, users, || users_of(name))?;
                 if !users.is_empty() {
                     return Err(UnloadError::InUse { name: name.to_owned(), sockets: users });
                 }
             }
         }
     }
-    rules.extend(rules::remove_where(store, |rule| rule.cc == name)?);
     let (default, namespaces) = match restored {
         Some(restored) => restored,
         None => restore_defaults(name, record)?,
     };
-    let Outcome { done: given_back, refused } =
-        selection.map_or_else(|| Ok(Outcome::default()), |selection| selection.give_back(name))?;
     store.take_out(name)?;
     inherit(store, name, record, &records)?;
-    store.tidy()?;
-    Ok(Unloaded { name: name.to_owned(), default, namespaces, sockets_left: users.len() + refused, given_back, rules })
+    Ok(Unloaded { name: name.to_owned(), default, namespaces, sockets_left: users.len() })
 }
 
 /// If this one was the default before another loaded one, that one now restores the default before this one.
@@ -158,8 +141,8 @@ fn restore_defaults(name: &str, record: &LoadRecord) -> Result<Restored, SystemE
 fn wait(
     longest: Duration,
     mut users: Vec<SocketUse>,
-    users_now: impl Fn() -> Result<Vec<SocketUse>, UnloadError>,
-) -> Result<Vec<SocketUse>, UnloadError> {
+    users_now: impl Fn() -> Result<Vec<SocketUse>, SystemError>,
+) -> Result<Vec<SocketUse>, SystemError> {
     let deadline = clock::Deadline::after(longest);
     while !users.is_empty() && !deadline.has_passed() {
         clock::pause(PAUSE.min(longest));
@@ -168,11 +151,9 @@ fn wait(
     Ok(users)
 }
 
-/// The sockets with this algorithm, without those that were given it and will get back what they had.
-fn users_of(name: &str, selection: Option<&Selection>) -> Result<Vec<SocketUse>, UnloadError> {
-    let given = selection.map_or_else(|| Ok(HashSet::new()), |selection| selection.given(name))?;
+fn users_of(name: &str) -> Result<Vec<SocketUse>, SystemError> {
     let found = sockets::using(|cc| cc == name).map_err(|error| SystemError::new("list the sockets", error))?;
-    Ok(found.0.into_iter().filter(|socket| !given.contains(&socket.cookie)).collect())
+    Ok(found.0)
 }
 
 /// Resolves a name given to `load`: the registered name itself, the `p_NAME` of a name of the kernel, or the only

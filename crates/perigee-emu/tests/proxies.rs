@@ -175,8 +175,8 @@ fn homes(satellite: &str, link: &str) -> Run {
     ))
 }
 
-/// Payload of each home, and the mean time that a packet waited for the satellite link once all connections were up, ms.
-fn divided(tables: &Tables) -> ([u64; 2], f64) {
+/// Payload of each home, and the mean time that a packet waited for the satellite link of a rate from an instant on, ms.
+fn divided(tables: &Tables, mbps: f64, from_s: f64) -> ([u64; 2], f64) {
     let flows = &tables.flows;
     let payload = ["one", "four"].map(|home| {
         let rows = flows.to_node.iter().zip(&flows.leg).zip(&flows.received_bytes);
@@ -185,10 +185,10 @@ fn divided(tables: &Tables) -> ([u64; 2], f64) {
     let links = &tables.links;
     let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);
     let queue: Vec<_> = rows
-        .filter(|((link, t_s), _)| ***link == *"satellite.down" && **t_s > 3.0)
+        .filter(|((link, t_s), _)| ***link == *"satellite.down" && **t_s > from_s)
         .map(|(_, bytes)| *bytes as f64)
         .collect();
-    (payload, queue.iter().sum::<f64>() / queue.len() as f64 * 8.0 / 20e3)
+    (payload, queue.iter().sum::<f64>() / queue.len() as f64 * 8e-3 / mbps)
 }
 
 #[test]
@@ -197,12 +197,12 @@ fn the_service_at_a_node_owns_the_queue_of_a_link_as_the_simulated_proxy_does() 
     if !can_emulate(&run) {
         return;
     }
-    let ([one, four], wait_ms) = divided(&simulate(&without));
+    let ([one, four], wait_ms) = divided(&simulate(&without), 20.0, 3.0);
     assert!(four > 3 * one && wait_ms > 50.0, "the link's own queue: {one}, {four} bytes, {wait_ms} ms");
     let _alone = alone();
-    let simulated = divided(&simulate(&run));
+    let simulated = divided(&simulate(&run), 20.0, 3.0);
     assert_emulated(&run, LATEST_US, |emulated| {
-        for (engine, ([one, four], wait_ms)) in [("simulated", simulated), ("emulated", divided(emulated))] {
+        for (engine, ([one, four], wait_ms)) in [("simulated", simulated), ("emulated", divided(emulated, 20.0, 3.0))] {
             let seen = format!("{engine}: {one}, {four} bytes, {wait_ms} ms");
             println!("{seen}");
             assert!((one as f64 / four as f64 - 1.0).abs() < 0.1, "{seen}");
@@ -213,13 +213,36 @@ fn the_service_at_a_node_owns_the_queue_of_a_link_as_the_simulated_proxy_does() 
 }
 
 #[test]
+fn the_service_is_told_of_a_rate_that_changes_as_the_simulated_proxy_is() {
+    let fades = "down.timeline = [\"time_s, rate_mbps\", \"0, 20\", \"5, 10\"]\nup.rate = \"2 Mbit/s\"";
+    let [run, never] = ["{}", "{ told = \"1 h\" }"].map(|link| homes(fades, link));
+    let seen = |tables: &Tables| divided(tables, 10.0, 6.0);
+    let (_, wait_ms) = seen(&simulate(&never));
+    assert!(wait_ms > 100.0, "without being told: {wait_ms} ms");
+    if !can_emulate(&run) {
+        return;
+    }
+    let _alone = alone();
+    let simulated = seen(&simulate(&run));
+    assert_emulated(&run, LATEST_US, |emulated| {
+        for (engine, ([one, four], wait_ms)) in [("simulated", simulated), ("emulated", seen(emulated))] {
+            let seen = format!("{engine}: {one}, {four} bytes, {wait_ms} ms");
+            println!("{seen}");
+            // 5 s of 20 Mbit/s and 5 s of 10 Mbit/s are 18.75 MB.
+            assert!(one + four > 15_000_000 && wait_ms < 20.0, "{seen}");
+        }
+    });
+}
+
+#[test]
 fn settings_that_the_service_does_not_support_are_refused_before_the_run() {
     let said =
         |proxy: &str| check(&split(proxy, "size = \"1 MB\"\ncc = \"cubic\"")).expect_err("it cannot").to_string();
     let small = said("buffer = \"100 kB\"");
     assert!(small.contains("the proxy `pep` has a buffer of 100 kB"), "{small}");
-    let fades = homes("down.timeline = [\"time_s, rate_mbps\", \"0, 20\", \"5, 10\"]\nup.rate = \"2 Mbit/s\"", "{}");
-    let changes = check(&fades).expect_err("it cannot").to_string();
+    let wanders = "rate = { kind = \"fluctuating\", mean = \"20 Mbit/s\", sd = \"2 Mbit/s\", min = \"9 Mbit/s\", max = \"30 Mbit/s\", \
+                   every = \"1 s\" }";
+    let changes = check(&homes(wanders, "{}")).expect_err("it cannot").to_string();
     assert!(changes.contains("owns the queue of `satellite.down`, whose rate changes"), "{changes}");
 }
 

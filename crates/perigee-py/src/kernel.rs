@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use perigee_bpf::{
-    add_rule, forget, load, memory, remember, remove_rules, rules, sockets, status, unload, Conditions, InUse,
-    LoadError, OpenSockets, Options, Program, Remember, RuleError, StatusError, UnloadError, Which, Whose,
+    forget, load, memory, remember, sockets, status, unload, InUse, LoadError, Options, Prefix, PrefixError, Program,
+    Remember, StatusError, UnloadError, Whose,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -22,8 +22,6 @@ pub(crate) struct Loaded {
     replaced: bool,
     sockets_on_earlier: usize,
     default_before: Option<String>,
-    given: usize,
-    not_given: usize,
     warnings: String,
 }
 
@@ -34,22 +32,12 @@ pub(crate) struct Unloaded {
     default: Option<String>,
     namespaces: Vec<(String, String)>,
     sockets_left: usize,
-    given_back: usize,
-    rules: usize,
 }
 
-/// A rule as it was added, see `perigee_bpf::Added`.
-#[pyclass(frozen, get_all, module = "perigee._core")]
-pub(crate) struct AddedRule {
-    number: u32,
-    replaced: Option<String>,
-    absent: Vec<String>,
-}
-
-/// Loads an author's file, which is compiled with these headers, or a built-in algorithm where there are none. `existing`:
-/// gives it to open sockets too, with this prefix and port. `remember`: paths, by prefixes of these lengths of IPv4 and IPv6.
+/// Loads an author's file, which is compiled with these headers, or a built-in algorithm where there are none. `remember`:
+/// paths, by prefixes of these lengths of IPv4 and IPv6.
 #[pyfunction]
-#[pyo3(signature = (what, settings, name, make_default, existing, remember, headers))]
+#[pyo3(signature = (what, settings, name, make_default, remember, headers))]
 #[allow(clippy::too_many_arguments, reason = "the options of one command")]
 #[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
 pub(crate) fn cc_load(
@@ -58,7 +46,6 @@ pub(crate) fn cc_load(
     settings: Vec<(String, String)>,
     name: Option<&str>,
     make_default: bool,
-    existing: Option<(Option<String>, Option<u16>)>,
     remember: Option<(u8, u8)>,
     headers: Option<PathBuf>,
 ) -> PyResult<Loaded> {
@@ -69,10 +56,8 @@ pub(crate) fn cc_load(
             None => Program::built_in(what, &settings),
         };
         let program = program.map_err(|error| input_error(&error))?;
-        let existing = existing.map(|(to, port)| OpenSockets::matching(to.as_deref(), port)).transpose();
-        let existing = existing.map_err(|error| input_error(&RuleError::Prefix(error)))?;
         let remember = remember.map(|(v4, v6)| Remember { v4, v6 });
-        let loaded = load(&program, Options { name, make_default, existing, remember }).map_err(load_error)?;
+        let loaded = load(&program, Options { name, make_default, remember }).map_err(load_error)?;
         Ok(Loaded {
             name: loaded.name,
             algorithm: loaded.algorithm,
@@ -80,8 +65,6 @@ pub(crate) fn cc_load(
             replaced: loaded.replaced,
             sockets_on_earlier: loaded.sockets_on_earlier,
             default_before: loaded.default_before,
-            given: loaded.given,
-            not_given: loaded.not_given,
             warnings: program.warnings().to_owned(),
         })
     })
@@ -102,8 +85,8 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
         _ if error.is_wrong_input() => input_or_root_error(&error, error.needs_root()),
         _ => KernelError::new_err(error.to_string()),
     });
-    let perigee_bpf::Unloaded { name, default, namespaces, sockets_left, given_back, rules } = unloaded?;
-    Ok(Unloaded { name, default, namespaces, sockets_left, given_back, rules: rules.len() })
+    let perigee_bpf::Unloaded { name, default, namespaces, sockets_left } = unloaded?;
+    Ok(Unloaded { name, default, namespaces, sockets_left })
 }
 
 /// Returns the loaded algorithms and their users, see `perigee_bpf::Status`.
@@ -133,7 +116,7 @@ pub(crate) fn cc_memory(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 #[pyfunction]
 #[pyo3(signature = (name, to))]
 pub(crate) fn cc_forget<'py>(py: Python<'py>, name: Option<&str>, to: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
-    let to = to.map(str::parse).transpose().map_err(|error| input_error(&RuleError::Prefix(error)))?;
+    let to = to.map(prefix).transpose()?;
     let found = py.detach(|| forget(name, to)).map_err(status_error)?;
     as_values(py, serde_json::to_string(&found))
 }
@@ -142,38 +125,12 @@ pub(crate) fn cc_forget<'py>(py: Python<'py>, name: Option<&str>, to: Option<&st
 #[pyfunction]
 #[pyo3(signature = (name, to, window_packets, rtt_us))]
 pub(crate) fn cc_remember(py: Python<'_>, name: &str, to: &str, window_packets: u32, rtt_us: u32) -> PyResult<()> {
-    let to = to.parse().map_err(|error| input_error(&RuleError::Prefix(error)))?;
+    let to = prefix(to)?;
     py.detach(|| remember(name, to, window_packets, rtt_us)).map_err(status_error)
 }
 
-/// Adds a rule for new connections.
-#[pyfunction]
-#[pyo3(signature = (cc, to, cgroup, interface))]
-pub(crate) fn cc_rule_add(
-    py: Python<'_>,
-    cc: &str,
-    to: Option<&str>,
-    cgroup: Option<&str>,
-    interface: Option<&str>,
-) -> PyResult<AddedRule> {
-    let added = py.detach(|| add_rule(cc, Conditions { to, cgroup, interface })).map_err(rule_error)?;
-    let perigee_bpf::Added { number, replaced, absent } = added;
-    Ok(AddedRule { number, replaced, absent })
-}
-
-/// Removes the rule of a number, or all; returns those that were removed, see `perigee_bpf::Rule`.
-#[pyfunction]
-#[pyo3(signature = (number))]
-pub(crate) fn cc_rule_remove(py: Python<'_>, number: Option<u32>) -> PyResult<Bound<'_, PyAny>> {
-    let removed = py.detach(|| remove_rules(number.map_or(Which::All, Which::Number))).map_err(rule_error)?;
-    as_values(py, serde_json::to_string(&removed))
-}
-
-/// The rules, see `perigee_bpf::Rule`.
-#[pyfunction]
-pub(crate) fn cc_rules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let found = py.detach(rules).map_err(status_error)?;
-    as_values(py, serde_json::to_string(&found))
+fn prefix(text: &str) -> PyResult<Prefix> {
+    text.parse().map_err(|error: PrefixError| input_error(&error))
 }
 
 fn as_values(py: Python<'_>, text: serde_json::Result<String>) -> PyResult<Bound<'_, PyAny>> {
@@ -186,15 +143,6 @@ fn status_error(error: StatusError) -> PyErr {
         StatusError::Missing(missing) => input_or_root_error(missing, missing.needs_root()),
         StatusError::Unfit(_) => input_or_root_error(&error, false),
         StatusError::System(error) => KernelError::new_err(error.to_string()),
-    }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
-fn rule_error(error: RuleError) -> PyErr {
-    if error.is_wrong_input() {
-        input_or_root_error(&error, error.needs_root())
-    } else {
-        KernelError::new_err((error.to_string(), None::<String>))
     }
 }
 

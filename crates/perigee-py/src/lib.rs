@@ -431,8 +431,7 @@ mod _core {
     use super::histogram::Histogram;
     #[pymodule_export]
     use super::kernel::{
-        cc_forget, cc_load, cc_memory, cc_remember, cc_rule_add, cc_rule_remove, cc_rules, cc_sockets, cc_status,
-        cc_unload, AddedRule, Loaded, Unloaded,
+        cc_forget, cc_load, cc_memory, cc_remember, cc_sockets, cc_status, cc_unload, Loaded, Unloaded,
     };
     #[pymodule_export]
     use super::live::{LiveFlow, LiveRun, LiveSettings};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Congestion controls in the running Linux kernel: load, unload, status, rules, sockets, on the whole machine."""
+"""Congestion controls in the running Linux kernel: load, unload, status, sockets, on the whole machine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,10 @@ from perigee.errors import InUseError, KernelError, RunError
 from perigee.places import headers
 
 if TYPE_CHECKING:
-    from perigee._core import AddedRule, Loaded, Unloaded
+    from perigee._core import Loaded, Unloaded
 
 WAIT_S = 0.5
 """How long the kernel is asked at a time, so that Ctrl-C is heard."""
-
-
-class OpenSockets(NamedTuple):
-    """Open sockets of this network namespace.
-
-    Attributes:
-        to: prefix of the peer's address; by default any.
-        port: port at either end; by default any.
-    """
-
-    to: str | None = None
-    port: int | None = None
 
 
 class Prefixes(NamedTuple):
@@ -49,7 +37,6 @@ def load(
     *,
     name: str | None = None,
     make_default: bool = False,
-    existing: OpenSockets | None = None,
     remember: Prefixes | None = None,
 ) -> Loaded:
     """Load a built-in algorithm, or an author's C file, into the kernel; it outlives this process.
@@ -60,7 +47,6 @@ def load(
         name: what sockets ask for, at most 15 characters. By default the algorithm's own name, or `p_` and that where
             the kernel has an algorithm of that name.
         make_default: make it the machine's default.
-        existing: give it to these open sockets too; `unload` gives them back what they had.
         remember: let its connections remember paths, for Careful Resume.
 
     Raises:
@@ -69,7 +55,7 @@ def load(
     """
     try:
         include = str(headers()) if is_file(what) else None
-        return native.cc_load(what, settings, name, make_default, existing, remember, include)
+        return native.cc_load(what, settings, name, make_default, remember, include)
     except KernelError as error:
         if error.log is None:
             raise
@@ -104,7 +90,7 @@ def status() -> dict[str, Any]:
     Returns:
         `loaded`: each with `name`, `algorithm`, `parameters`, `origin`, `source_sha256`, `loaded_s`, `default_before`,
         `is_default`, `sockets`; `others`: the kernel's own names; `default`; `detached`: sockets with an algorithm that
-        was unloaded; `rules`, as `rules` returns them; `unseen_processes`. A socket has `cc`, `namespace`, `local`,
+        was unloaded; `unseen_processes`. A socket has `cc`, `namespace`, `local`,
         `peer`, `state`, `phase`, `pid`, `process`, `cookie`, and figures with their unit in the name.
 
     Raises:
@@ -172,46 +158,6 @@ def remember(name: str, to: str, *, window_packets: int, rtt_us: int) -> None:
         RunError: the kernel refused.
     """
     native.cc_remember(name, to, window_packets, rtt_us)
-
-
-def add_rule(cc: str, *, to: str | None = None, cgroup: str | None = None, interface: str | None = None) -> AddedRule:
-    """Let new connections that meet all conditions begin with a congestion control; the rule outlives this process.
-
-    Args:
-        cc: its name in the kernel.
-        to: prefix of the peer's address.
-        cgroup: path of a cgroup, below the root of cgroups or in the file system; those below it are included.
-        interface: interface of this network namespace that the route to the peer leads over.
-
-    Raises:
-        InputError: a condition is wrong or missing, the kernel has no such algorithm, or this process may not.
-        RunError: the kernel refused.
-    """
-    return native.cc_rule_add(cc, to, cgroup, interface)
-
-
-def remove_rules(number: int | None = None) -> list[dict[str, Any]]:
-    """Remove the rule of this number, or all rules; return those removed. Connections keep what was chosen for them.
-
-    Raises:
-        InputError: there is no such rule, or this process may not.
-        RunError: the kernel refused.
-    """
-    return native.cc_rule_remove(number)
-
-
-def rules() -> list[dict[str, Any]]:
-    """Return the rules.
-
-    Returns:
-        each with `number`, `cc`, `to`, `cgroup`, `interface`, `namespace` (of the interface), `connections` that it has
-        chosen for, `is_in_kernel`.
-
-    Raises:
-        InputError: this process may not look.
-        RunError: the kernel does not say.
-    """
-    return native.cc_rules()
 
 
 def is_file(what: str) -> bool:

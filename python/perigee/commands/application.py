@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -39,12 +39,22 @@ class HelpfulCommand(_Helpful, TyperCommand):
 class HelpfulGroup(_Helpful, TyperGroup):
     """A group of commands with help by `help_text`."""
 
+    gone: ClassVar[dict[str, str]] = {}
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line; without any, print the help, of which typer then prints nothing."""
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             print(_rendered(self, ctx), end="")
             raise typer.Exit(EXIT_BAD_INPUT)
         return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first word; of one that is gone, or whose option is, say what there is instead."""
+        for words, instead in self.gone.items():
+            first, *others = words.split()
+            if args[0] == first and set(others) <= set(args):
+                ctx.fail(f"`{ctx.command_path} {words}` is gone: {instead}")
+        return super().resolve_command(ctx, args)
 
 
 class ImplyingGroup(HelpfulGroup):
@@ -70,13 +80,23 @@ class Application(typer.Typer):
         name: its name, where it is the root.
         lists: without a command it does what its command `list` does, instead of showing its help.
         implied: the command whose name may be left out; empty if none.
+        gone: commands of earlier versions, or one with an option, and what to do instead.
     """
 
-    def __init__(self, help: str, name: str | None = None, *, lists: bool = False, implied: str = "") -> None:  # noqa: A002 - typer's name
+    def __init__(
+        self,
+        help: str,  # noqa: A002 - typer's name
+        name: str | None = None,
+        *,
+        lists: bool = False,
+        implied: str = "",
+        gone: dict[str, str] | None = None,
+    ) -> None:
+        group = ImplyingGroup if implied else HelpfulGroup
         super().__init__(
             name=name,
             help=help,
-            cls=type("Group", (ImplyingGroup,), {"implied": implied}) if implied else HelpfulGroup,
+            cls=type("Group", (group,), {"implied": implied, "gone": gone or {}}),
             no_args_is_help=not lists,
             rich_markup_mode=None,
             pretty_exceptions_enable=False,

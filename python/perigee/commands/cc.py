@@ -17,7 +17,7 @@ from rich.table import Table
 
 from perigee.cc import kernel
 from perigee.cc.catalog import algorithm_of, algorithms, built_in
-from perigee.commands import cc_memory, cc_rule, options
+from perigee.commands import cc_memory, options
 from perigee.commands.application import Application
 from perigee.commands.attack import attack
 from perigee.commands.cc_import import import_
@@ -33,8 +33,13 @@ from perigee.numbers import number
 if TYPE_CHECKING:
     from perigee._core import Unloaded
 
-app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
-app.add_typer(cc_rule.app, name="rule")
+app = Application(
+    "Congestion controls: list them, show their parameters, check your own, load them into the kernel.",
+    gone={
+        "rule": "rules are routes now: `ip route replace PREFIX via GATEWAY congctl NAME`",
+        "load --existing": "open connections keep what they have; for new ones, see `perigee cc load -h`",
+    },
+)
 app.add_typer(cc_memory.app, name="memory")
 app.command("import")(import_)
 app.command()(top)
@@ -227,16 +232,6 @@ def load(
         str | None, typer.Option("--as", metavar="NAME", help="Name for TCP_CONGESTION, at most 15 characters.")
     ] = None,
     default: Annotated[bool, typer.Option("--default", help="Make it the default of this machine.")] = False,
-    existing: Annotated[
-        bool, typer.Option("--existing", help="Give it to open connections of this network namespace, too.")
-    ] = False,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="PREFIX", help="With --existing: only to these addresses.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", metavar="N", min=1, max=65535, help="With --existing: only with this port at one end."),
-    ] = None,
     remember: Annotated[
         bool,
         typer.Option("--remember", help="With slow_start=careful: remember paths, see `perigee cc memory`."),
@@ -254,8 +249,8 @@ def load(
     algorithm of that name. A name that is already loaded is replaced: new sockets get the new version, open sockets
     keep the earlier one.
 
-    With --existing, open connections get it too, whatever they have; `perigee cc unload` gives them back what they had,
-    or the default where that is gone. For new connections, see --default and `perigee cc rule`.
+    With --default, new connections of the machine get it; a route gives it to those of one destination, interface or
+    user: `ip route replace PREFIX via GATEWAY congctl NAME`.
 
     With --remember, each connection saves what arrives per round trip by the network of its peer, and a later one to
     the same network begins with half of that (Careful Resume, RFC 9959). A new version of a name keeps the memory.
@@ -265,20 +260,16 @@ def load(
       perigee cc load hybla --set rtt0="50 ms"
       perigee cc load cubic --as cubic_nohs --set slow_start=classic
       perigee cc load ./mycc.c --default
-      perigee cc load hybla --existing --to 198.51.100.0/24
       perigee cc load cubic --as cubic_cr --set slow_start=careful --remember
     """
-    if not existing and (to is not None or port is not None):
-        raise InputError("--to and --port choose among open connections: give --existing too")
     pairs = []
     for setting in settings or ():
         key, separator, value = setting.partition("=")
         if not separator:
             raise InputError(f'--set {setting}: write KEY=VALUE, for instance --set rtt0="25 ms"')
         pairs.append((key.strip(), value.strip()))
-    sockets = kernel.OpenSockets(to, port) if existing else None
     paths = kernel.Prefixes(v4, v6) if remember else None
-    loaded = kernel.load(what, pairs, name=name, make_default=default, existing=sockets, remember=paths)
+    loaded = kernel.load(what, pairs, name=name, make_default=default, remember=paths)
     if loaded.warnings:
         say(loaded.warnings.rstrip())
     parameters = f" ({loaded.parameters})" if loaded.parameters else ""
@@ -288,10 +279,6 @@ def load(
         say(f"{_count(loaded.sockets_on_earlier, 'socket')} with the earlier version until closed")
     if loaded.default_before:
         say(f"it is the machine's default; before, that was {loaded.default_before}")
-    if existing:
-        say(f"{_count(loaded.given, 'open connection')} {'has' if loaded.given == 1 else 'have'} it now")
-    if loaded.not_given:
-        say(f"{_count(loaded.not_given, 'open connection')} could not be given it, as where a route locks another")
     result(loaded.name)
 
 
@@ -312,9 +299,8 @@ def unload(
 ) -> None:
     """Unload a congestion control from the kernel, and restore the previous default.
 
-    Removes its rules. Connections that were given it, by a rule or by --existing, get back what they had. Refuses while
-    sockets use it whose program selected it, or that began with it as the default, and lists them. With --wait, rules
-    and default end first, so that no new socket gets it meanwhile. --all removes all rules.
+    Refuses while sockets use it, and lists them. With --wait, the default ends first, so that no new socket gets it
+    meanwhile. A route with it is left, and has the default again.
 
     [bold]Examples[/bold]
 
@@ -336,18 +322,15 @@ def unload(
             if failed:
                 say(str(failed))
             failed = error
-    removed = kernel.remove_rules() if everything else []
-    if removed:
-        say(f"{_count(len(removed), 'rule')} removed")
     if failed:
         raise failed
-    if not names and not removed:
+    if not names:
         say("nothing is loaded")
 
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
-    """Show the loaded algorithms, the sockets that use them, the state of each, and the rules.
+    """Show the loaded algorithms, the sockets that use them, and the state of each.
 
     [bold]Examples[/bold]
 
@@ -366,9 +349,6 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
         default = ", the machine's default" if entry["is_default"] else ""
         result(f"{entry['name']}: {entry['algorithm']}{parameters}, {entry['origin']}, loaded {when}{default}")
         _show_sockets(entry["sockets"], "no socket uses it")
-    if found["rules"]:
-        result("rules for new connections:")
-        out_console.print(cc_rule.as_table(found["rules"]))
     if found["detached"]:
         result("unloaded, and still used:")
         _show_sockets(found["detached"], "")
@@ -411,10 +391,6 @@ def _say_unloaded(done: Unloaded) -> None:
         say(f"the machine's default is {done.default} again")
     for namespace, default in done.namespaces:
         say(f"the default of namespace {namespace} is {default} again")
-    if done.rules:
-        say(f"{_count(done.rules, 'rule')} removed")
-    if done.given_back:
-        say(f"{_count(done.given_back, 'connection')} back at what they had")
     if done.sockets_left:
         say(f"{_count(done.sockets_left, 'socket')} with it until closed (`perigee cc status`)")
 

@@ -213,9 +213,16 @@ class Context(Groups):
 
     def series(self, run: int, flow: str) -> pl.DataFrame:
         """Return a flow's series in order of time, `t_s` counted from the flow's beginning."""
-        part = self.results.table("series").filter((pl.col("run") == run) & (pl.col("flow") == flow)).sort("t_s")
-        start = self.results.table("flows").filter((pl.col("run") == run) & (pl.col("flow") == flow))["start_s"]
-        return part.with_columns(pl.col("t_s") - (start[0] if len(start) else 0.0))
+        series, starts = self._series_of(run)
+        part = series[flow,] if (flow,) in series else self.results.table("series").clear()
+        return part.with_columns(pl.col("t_s") - starts.get(flow, 0.0))
+
+    @functools.lru_cache(maxsize=8)  # noqa: B019 - a Context lives as long as the command; sections go run by run
+    def _series_of(self, run: int) -> tuple[dict[tuple[object, ...], pl.DataFrame], dict[str, float]]:
+        """Return the series of a run's flows in order of time, and when these began."""
+        series, flows = (self.results.table(name).filter(pl.col("run") == run) for name in ("series", "flows"))
+        starts = dict(flows.select("flow", "start_s").iter_rows())
+        return series.sort("t_s", maintain_order=True).partition_by("flow", as_dict=True), starts
 
     @functools.cached_property
     def main_link(self) -> str | None:

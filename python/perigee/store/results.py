@@ -108,8 +108,12 @@ class Results:
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table, with flows from end to end; one without rows where the study did not write it."""
+        return self._end_to_end(name).clone()
+
+    @functools.cache  # noqa: B019 - as `_read`
+    def _end_to_end(self, name: str) -> pl.DataFrame:
         table = self._read(name)
-        return table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table.clone()
+        return table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table
 
     def legs(self, name: str) -> pl.DataFrame:
         """Return the rows of a table for the legs of flows that proxies split; without rows where there are none."""

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perigee_bpf::{load, remove_rules, rules, unload, InUse, Loaded, Options, Program, Which};
+use perigee_bpf::{load, unload, InUse, Loaded, Options, Program};
 use rustix::fs::{flock, FlockOperation};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
@@ -17,7 +17,6 @@ pub(crate) struct Machine {
     _alone: MutexGuard<'static, ()>,
     _alone_among_processes: File,
     had_bpf_fs: bool,
-    had_rules: bool,
     loaded: Vec<String>,
 }
 
@@ -38,8 +37,7 @@ impl Machine {
         let file = File::open("/sys/kernel/btf").expect("it is there where algorithms can be loaded");
         flock(&file, FlockOperation::LockExclusive).expect("it can be locked");
         let had_bpf_fs = has_bpf_fs();
-        let had_rules = had_bpf_fs && !rules().expect("root may look").is_empty();
-        Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs, had_rules, loaded: Vec::new() })
+        Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs, loaded: Vec::new() })
     }
 
     /// Loads under a unique name.
@@ -72,9 +70,6 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        if !self.had_rules {
-            let _ = remove_rules(Which::All);
-        }
         for name in &self.loaded {
             let _ = unload(name, InUse::Leave);
         }

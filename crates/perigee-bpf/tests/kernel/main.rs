@@ -5,7 +5,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests of a loader wait for the kernel")]
 
 mod machine;
-mod selection;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,7 +315,16 @@ fn what_an_interrupted_command_left_is_no_entry_and_the_next_one_removes_it() {
     std::fs::create_dir(root.join(own_name("z"))).unwrap();
     let detached = machine.load("reno", &[], "w").name;
     libbpf_rs::Link::open(root.join(&detached).join("link")).unwrap().detach().unwrap();
-    let left = [own_name("z"), detached];
+    // What versions with rules pinned: a link, and no record.
+    let rules = "rules-of-an-earlier-version";
+    std::fs::create_dir(root.join(rules)).unwrap();
+    for pin in ["link", "rules"] {
+        MapHandle::from_pinned_path(root.join(own_name("y")).join("record"))
+            .unwrap()
+            .pin(root.join(rules).join(pin))
+            .unwrap();
+    }
+    let left = [own_name("z"), detached, rules.to_owned()];
     assert!(status().unwrap().loaded.iter().all(|entry| !left.contains(&entry.name)));
     machine.load("reno", &[], "y");
     assert!(left.iter().all(|name| !root.join(name).exists()));

@@ -196,6 +196,7 @@ impl Observer for RunObserver<'_> {
     }
 
     fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>> {
+        self.proxies.tell(now);
         let mut wake = self.next_sample.min(self.run.scenario.time_limit);
         for flow in &mut self.flows {
             wake = wake.min(flow.step(now));

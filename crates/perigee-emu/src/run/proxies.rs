@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use perigee_link::{LinkSpec, RateSpec};
+use perigee_link::RateSpec;
 use perigee_pep::{
     Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Origin, Portion, Ports, RateSource, Rates,
     Rule, SatelliteLink, Transparent,
@@ -28,6 +28,8 @@ pub(crate) struct Proxies<'a> {
     run: &'a Run,
     /// The service of each proxy; `None` if it splits nothing.
     services: Vec<Option<Arc<Embedded>>>,
+    /// The rate that each has been told last, of the link whose queue it owns.
+    told: Vec<Option<Rate>>,
     /// The most bytes that each proxy has held so far.
     most: Vec<u64>,
 }
@@ -57,7 +59,8 @@ impl<'a> Proxies<'a> {
             let namespace = &namespaces[proxy.node as usize];
             services.push(config.map(|config| embed(proxy, namespace, config)).transpose()?.map(Arc::new));
         }
-        Ok(Self { run, most: vec![0; services.len()], services })
+        let told = run.scenario.proxies.iter().map(|proxy| rate_told(&run.scenario, proxy.queues.first()?, Time::ZERO));
+        Ok(Self { run, told: told.collect(), most: vec![0; services.len()], services })
     }
 
     /// The socket that sends the data of a leg, whose sender is the proxy of the leg before.
@@ -66,6 +69,19 @@ impl<'a> Proxies<'a> {
         let (opener, [source, destination]) = (flow.1.traffic.tcp()?.opened_by, connection(flow)?);
         let index = usize::from(opener == Opener::Sender);
         Some(ProxySocket { service, source, destination, index, found: None })
+    }
+
+    /// Tells the services the rates of the links whose queues they own, as far as they are told of changes by now.
+    pub(crate) fn tell(&mut self, now: Time) {
+        let proxies = self.run.scenario.proxies.iter().zip(&self.services).zip(&mut self.told);
+        for ((proxy, service), told) in proxies {
+            let Some((queue, service)) = proxy.queues.first().zip(service.as_ref()) else { continue };
+            let rate = rate_told(&self.run.scenario, queue, now - queue.told);
+            if *told != rate {
+                *told = rate;
+                service.tell(Rates { send: rate, receive: None });
+            }
+        }
     }
 
     /// Samples the held bytes.
@@ -157,24 +173,22 @@ fn impossible_queue(scenario: &Scenario, proxy: &ProxySpec) -> Option<String> {
              of the other side, or use --engine sim"
         ));
     }
-    let link = &links[proxy.queues.first()?.link as usize];
-    fixed_rate(&link.spec).is_none().then(|| {
+    let queue = proxy.queues.first()?;
+    rate_told(scenario, queue, Time::ZERO).is_none().then(|| {
         format!(
-            "owns the queue of `{}`, whose rate changes, and the service is told fixed rates here; set `enabled = false` in the \
-             `link` of that side, or use --engine sim",
-            link.name
+            "owns the queue of `{}`, whose rate changes at random, and the service is told those of a timeline or a trace here; set \
+             `enabled = false` in the `link` of that side, or use --engine sim",
+            links[queue.link as usize].name
         )
     })
 }
 
-/// The rate of a link, if it does not change.
-fn fixed_rate(spec: &LinkSpec) -> Option<Rate> {
+/// The rate at an instant of a link whose queue a proxy owns, if it is known ahead.
+fn rate_told(scenario: &Scenario, queue: &LinkQueue, at: Time) -> Option<Rate> {
+    let spec = &scenario.links[queue.link as usize].spec;
     let rate = match &spec.rate {
         RateSpec::Constant(rate) => *rate,
-        RateSpec::Trace(steps) => {
-            let rate = steps.last();
-            steps.iter().all(|(_, other)| other == rate).then_some(rate)?
-        }
+        RateSpec::Trace(steps) => steps.at(at),
         _ => return None,
     };
     spec.states.is_none().then_some(rate)
@@ -186,7 +200,7 @@ fn owned(scenario: &Scenario, queue: &LinkQueue) -> Option<SatelliteLink> {
     Some(SatelliteLink {
         leg: leg_name(scenario, queue.link),
         interface: device_of(queue.link as usize),
-        source: RateSource::Fixed(Rates { send: Some(fixed_rate(spec)?), receive: None }),
+        source: RateSource::Fixed(Rates { send: Some(rate_told(scenario, queue, Time::ZERO)?), receive: None }),
         source_at: Origin::place("the study"),
         oldest: Time::MAX,
         share: queue.share.as_f64(),

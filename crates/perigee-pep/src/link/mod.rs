@@ -76,6 +76,12 @@ impl Division {
         // It fails if the thread has ended.
         let _ = self.to_link.send(ForLink::Configure(config));
     }
+
+    /// Uses these rates from now on.
+    pub(crate) fn tell(&self, rates: Rates) {
+        // As above.
+        let _ = self.to_link.send(ForLink::Rates(rates));
+    }
 }
 
 impl Drop for Division {
@@ -107,6 +113,9 @@ impl Dividing {
                     None => Flow::new(tap, 0, monotonic()).let_go(),
                 },
                 Ok(ForLink::Configure(config)) => self.configure(&config),
+                Ok(ForLink::Rates(rates)) => {
+                    self.work.iter_mut().for_each(|work| work.source = Source::Fixed(rates));
+                }
                 Ok(ForLink::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::hold::{self, Hold, Waited};
 use super::listener::{addresses, Listener};
 use super::worker::{Order, Worker};
-use crate::config::Config;
+use crate::config::{Config, Rates};
 use crate::error::ServiceError;
 use crate::event_loop::Thread;
 use crate::host::intercept::put;
@@ -24,7 +24,6 @@ pub struct Embedded {
     hold: Option<Hold>,
     #[expect(dead_code, reason = "its thread ends when it is dropped")]
     worker: Thread<Order>,
-    #[expect(dead_code, reason = "its thread ends when it is dropped")]
     division: Option<Division>,
     shared: Arc<Shared>,
     lines: Mutex<Receiver<String>>,
@@ -55,6 +54,11 @@ impl Embedded {
     /// The open connections.
     pub fn carried(&self) -> Vec<Carried> {
         self.shared.carried()
+    }
+
+    /// Says the rates of the link whose queue the service owns, in place of those of its configuration.
+    pub fn tell(&self, rates: Rates) {
+        self.division.iter().for_each(|division| division.tell(rates));
     }
 
     /// Bytes held by the service itself: read, but not taken by a socket yet.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use perigee_units::{Bytes, Time};
 
-use crate::config::Config;
+use crate::config::{Config, Rates};
 use crate::relay::Side;
 
 /// A connection whose bytes cross the link. Its worker says when it becomes active, once, and nothing else: bytes pass without a lock.
@@ -56,6 +56,8 @@ pub(crate) enum ForLink {
     Active(Arc<Tap>),
     /// Another configuration.
     Configure(Arc<Config>),
+    /// Rates of the link, from now on.
+    Rates(Rates),
     /// The service ends.
     Stop,
 }

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class Combination:
         """Jain's index of each round, shape (rounds,)."""
         return np.array([jain(rates) for rates in self.goodputs_mbps])
 
-    @property
+    @functools.cached_property
     def typical(self) -> int:
         """The round nearest to the medians."""
         return most_typical(np.column_stack([self.goodputs_mbps, self.fairness]))
@@ -287,7 +287,7 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
     alt = "Throughput over time of: " + "; ".join(one.title for one in shown)
     left = math.floor(min(row["start_s"] for one in shown for row in one.rows[one.typical]))
     panels = [_panel(context, one) for one in shown]
-    draw = partial(over_time, panels, ["Throughput (Mbit/s)"], "Time (s)", left=left)
+    draw = functools.partial(over_time, panels, ["Throughput (Mbit/s)"], "Time (s)", left=left)
     return Plot.of("sharing", caption, alt, draw, data=data)
 
 
