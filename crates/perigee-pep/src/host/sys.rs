@@ -69,8 +69,11 @@ impl Arrival {
             (libc::IPPROTO_IP, libc::IP_PKTOPTIONS)
         };
         let length = get(socket, option, &mut buffer)?;
-        let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).take(length).collect();
-        Ok(Self::parse(&bytes))
+        let mut bytes = [0; 256];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(buffer) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(Self::parse(&bytes[..length]))
     }
 
     /// Reads control messages.
