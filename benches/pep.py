@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The proxy perigee-pep beside HAProxy and a direct connection: what it carries, delays and needs, and what it loses.
 
-    benches/pep.py [--only figures cases satellite] [--rounds N] [--seconds S] [--cases WORDS] [--kinds direct perigee]
+    benches/pep.py [--only figures workers cases satellite] [--rounds N] [--seconds S] [--cases WORDS]
+                   [--kinds direct perigee] [--active 500 4000]
 
 A client, a router with the proxy and a server are network namespaces with cables (veth) between them. HAProxy (Debian:
 haproxy) is in TCP mode, transparent towards both ends, with `splice-auto`; both proxies have one thread. Needs root,
@@ -29,12 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import pep_figures as figures
+import pep_scale as scale
 from emulator import table
 from pep_cases import CASES, Case, run
 from pep_world import DESCRIPTORS, HAPROXY, LIBC, available, running, tie_to
 
 KINDS = {"direct": "direct", "perigee": "perigee-pep", "haproxy": "HAProxy"}
-SECTIONS = ("figures", "cases", "satellite")
+SECTIONS = ("figures", "workers", "cases", "satellite")
 AT_ONCE = 6
 NEW_MOUNTS = 0x00020000
 OWN_FILES = "/dev/shm"  # noqa: S108 - a file system that only this process and those that it starts see
@@ -50,8 +52,6 @@ def measured(kind: str, asked: argparse.Namespace) -> Figures:
         found["bulk"] = figures.bulk(proxy, seconds)
         found["idle"] = figures.echoes(proxy, seconds, beside_bulk=False)
         found["beside"] = figures.echoes(proxy, seconds, beside_bulk=True)
-    with running(kind, core=figures.ONE_CORE) as proxy:
-        found["opened"] = figures.opened_and_closed(proxy, seconds)
     return found
 
 
@@ -61,6 +61,7 @@ def print_figures(kinds: list[str], asked: argparse.Namespace) -> None:
     for _ in range(asked.rounds):
         for kind in kinds:
             rounds[kind].append(measured(kind, asked))
+    opened = scale.opened_and_closed(kinds, round(asked.rounds * asked.seconds / scale.TURN_S))
 
     def cell(kind: str, what: str, which: str, form: str) -> str:
         return format(statistics.median(found[what][which] for found in rounds[kind]), form)
@@ -73,30 +74,46 @@ def print_figures(kinds: list[str], asked: argparse.Namespace) -> None:
         "p99, ms": ("idle", "p99_ms", ".2f"),
         "beside bulk p50, ms": ("beside", "p50_ms", ".3f"),
         "p99, ms ": ("beside", "p99_ms", ".2f"),
-        "opened and closed, 1/s": ("opened", "per_s", ".0f"),
-        "CPU us each": ("opened", "cpu_us", ".0f"),
     }
-    table(["", *columns], [[KINDS[kind], *(cell(kind, *column) for column in columns.values())] for kind in kinds])
+    more = {kind: (f"{opened[kind]['per_s']:.0f}", f"{opened[kind]['cpu_us']:.1f}") for kind in kinds}
+    table(
+        ["", *columns, "opened and closed, 1/s", "CPU us each"],
+        [[KINDS[kind], *(cell(kind, *column) for column in columns.values()), *more[kind]] for kind in kinds],
+    )
     print(flush=True)
+    print_memory([kind for kind in kinds if kind != "direct"], asked)
+
+
+def print_memory(kinds: list[str], asked: argparse.Namespace) -> None:
+    """Print the memory of the proxies with connections that are idle, and with readers that do not read."""
     rows = []
     for kind in kinds:
-        if kind != "direct":
+        with running(kind) as proxy:
+            idle = figures.idle_memory(proxy, asked.idle)
+        row = [f"{idle['before_mb']:.1f}", f"{idle['connections']:.0f}", f"{idle['mb']:.1f}"]
+        row.append(f"{1e6 * (idle['mb'] - idle['before_mb']) / idle['connections']:.0f}")
+        for count in asked.active:
             with running(kind) as proxy:
-                idle = figures.idle_memory(proxy, asked.idle)
-            with running(kind) as proxy:
-                active = figures.active_memory(proxy, asked.active)
-            both = f"{idle['connections']:.0f}", f"{active['connections']:.0f}"
-            sizes = (
-                f"{idle['before_mb']:.1f}",
-                f"{idle['mb']:.1f}",
-                f"{active['mb']:.1f}",
-                f"{active['machine_mb']:.0f}",
-            )
-            rows.append([KINDS[kind], sizes[0], both[0], sizes[1], both[1], *sizes[2:]])
-    table(
-        ["", "at first, MB", "idle", "with them, MB", "unread downloads", "with them, MB", "the machine's, MB"],
-        rows,
-    )
+                active = figures.active_memory(proxy, count)
+            row += [f"{active['mb']:.1f}", f"{active['sockets_mb']:.0f}"]
+        rows.append([KINDS[kind], *row])
+    head = ["", "at first, MB", "idle", "with them, MB", "bytes each"]
+    table([*head, *(f"{count} unread, {which}" for count in asked.active for which in ("MB", "sockets, MB"))], rows)
+
+
+def print_workers(asked: argparse.Namespace) -> None:
+    """Print what the service takes with one worker and with two."""
+    found = scale.workers(round(4 * asked.rounds * asked.seconds))
+    rows = [
+        [
+            f"{count} on {'one core' if core else 'all cores'}",
+            f"{one['connection_us']:.1f}",
+            f"{one['gb_s']:.3f}",
+            f"{one['futexes']:.2f}",
+        ]
+        for (count, core), one in found.items()
+    ]
+    table(["workers", "CPU us of a connection", f"CPU s/GB, {scale.DOWNLOADS} downloads", "futex calls/GB"], rows)
 
 
 def print_cases(kinds: list[str], asked: argparse.Namespace) -> int:
@@ -177,12 +194,19 @@ def main() -> int:
     """Measure and print what is asked for; 1 where perigee-pep loses something."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add: Any = parser.add_argument
-    add("--only", nargs="+", choices=SECTIONS, default=SECTIONS, metavar="SECTION", help="figures, cases, satellite")
+    add(
+        "--only",
+        nargs="+",
+        choices=SECTIONS,
+        default=SECTIONS,
+        metavar="SECTION",
+        help="figures, workers, cases, satellite",
+    )
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND", help="direct, perigee, haproxy")
     add("--rounds", type=int, default=3, help="of the figures, of which the median is printed")
     add("--seconds", type=float, default=1.0, help="of each measurement")
     add("--idle", type=int, default=10000, help="idle connections")
-    add("--active", type=int, default=500, help="downloads that nobody reads")
+    add("--active", type=int, nargs="+", default=[500], metavar="COUNT", help="downloads that nobody reads")
     add("--cases", default="", metavar="WORDS", help="only cases with these words in their name")
     add("--size", default="5 MB", help="of the download over the satellite")
     asked = parser.parse_args()
@@ -196,6 +220,9 @@ def main() -> int:
     print(f"{_provenance()}\n", flush=True)
     if "figures" in asked.only:
         print_figures(kinds, asked)
+        print()
+    if "workers" in asked.only and "perigee" in kinds:
+        print_workers(asked)
         print()
     if "cases" in asked.only:
         lost = print_cases(kinds, asked)

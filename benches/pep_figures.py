@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from kernel import busy_s
@@ -25,17 +26,19 @@ BLOCK = 1 << 20
 MESSAGE = b"64 bytes" * 8
 ECHO_PORT = 81
 IN_FLIGHT = 32
+STILL_S = 0.5
 SPARE = 400
 """Descriptors that a proxy and this program need beside those of connections."""
 CORES = sorted(os.sched_getaffinity(0))
 ONE_CORE = str(CORES[-1])
+OTHERS = set(CORES[:-1] or CORES)
 ALGORITHMS = ("hybla", "cubic", "bbr", "westwood", "vivace")
 """Candidates, the fastest of which is the ideal on the satellite."""
 
 
 def bulk(proxy: Proxy, seconds: float) -> dict[str, float]:
     """One download at full speed: Gbit/s, and processor seconds per GB of the proxy and of the machine."""
-    with _download(proxy) as received:
+    with downloads(proxy) as received:
         time.sleep(seconds / 4)
         begin, count, used, busy = time.monotonic(), received(), proxy.cpu_s(), busy_s()
         time.sleep(seconds)
@@ -63,7 +66,7 @@ def echoes(proxy: Proxy, seconds: float, *, beside_bulk: bool) -> dict[str, floa
         stack.enter_context(child(serve))
         client = stack.enter_context(proxy.world.client.connect(SERVER, ECHO_PORT))
         if beside_bulk:
-            stack.enter_context(_download(proxy))
+            stack.enter_context(downloads(proxy))
             time.sleep(seconds / 4)
         times: list[float] = []
         end = time.monotonic() + seconds
@@ -74,28 +77,6 @@ def echoes(proxy: Proxy, seconds: float, *, beside_bulk: bool) -> dict[str, floa
             times.append(time.perf_counter() - begin)
     times.sort()
     return {"p50_ms": 1e3 * statistics.median(times), "p99_ms": 1e3 * times[len(times) * 99 // 100]}
-
-
-def opened_and_closed(proxy: Proxy, seconds: float) -> dict[str, float]:
-    """Connections per second that are opened and closed again, 32 at a time; and the proxy's processor time for each.
-
-    The proxy is confined to the last core; both ends have the others, or share it where there is one only.
-    """
-    others = set(CORES[:-1] or CORES)
-
-    def serve() -> None:
-        os.sched_setaffinity(0, others)
-        listener.settimeout(None)
-        while True:
-            listener.accept()[0].close()
-
-    with proxy.world.server.listen(SERVER) as listener, child(serve), _confined_to(others):
-        _connections(proxy, seconds / 4)
-        used = proxy.cpu_s()
-        begin = time.monotonic()
-        count = _connections(proxy, seconds)
-        lasted = time.monotonic() - begin
-        return {"per_s": count / lasted, "cpu_us": 1e6 * (proxy.cpu_s() - used) / max(count, 1)}
 
 
 def idle_memory(proxy: Proxy, count: int) -> dict[str, float]:
@@ -110,13 +91,12 @@ def idle_memory(proxy: Proxy, count: int) -> dict[str, float]:
 
 
 def active_memory(proxy: Proxy, count: int) -> dict[str, float]:
-    """Memory with downloads that nobody reads: the proxy's own (Pss), and the machine's loss of free memory, MB."""
-    before = _available_mb()
+    """Memory with downloads that nobody reads: the proxy's own (Pss), and the kernel's in its sockets, MB."""
     with _connected(proxy, count) as (clients, ask):
         for client in clients:
             client.sendall(b"d")
         ask()
-        return {"connections": count, "mb": proxy.memory_mb(), "machine_mb": before - _available_mb()}
+        return {"connections": count, "mb": proxy.memory_mb(), "sockets_mb": proxy.sockets_mb()}
 
 
 def satellite(folder: Path, size: str) -> dict[str, float]:
@@ -146,9 +126,9 @@ def _seconds_of(results: Path) -> list[float]:
 
 
 @contextlib.contextmanager
-def _download(proxy: Proxy) -> Iterator[Callable[[], int]]:
-    """A download at full speed; the block can ask for the bytes received so far."""
-    counter = mmap.mmap(-1, 8)
+def downloads(proxy: Proxy, at_once: int = 1) -> Iterator[Callable[[], int]]:
+    """Downloads at full speed; the block can ask for the bytes received so far."""
+    counters = [mmap.mmap(-1, 8) for _ in range(at_once)]
 
     def serve() -> None:
         server, _ = listener.accept()
@@ -157,74 +137,75 @@ def _download(proxy: Proxy) -> Iterator[Callable[[], int]]:
         while True:
             server.sendall(block)
 
-    def fetch() -> None:
+    def fetch(counter: mmap.mmap) -> None:
         client = proxy.world.client.connect(SERVER)
         block, total = bytearray(BLOCK), 0
         while length := client.recv_into(block):
             total += length
             counter[:8] = struct.pack("Q", total)
 
-    def received() -> int:
-        return int(struct.unpack("Q", counter[:8])[0])
+    def each() -> list[int]:
+        return [int(struct.unpack("Q", counter[:8])[0]) for counter in counters]
 
-    with proxy.world.server.listen(SERVER) as listener, child(serve), child(fetch):
-        await_that(lambda: received() > 0, lambda: "a download does not begin")
-        yield received
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(proxy.world.server.listen(SERVER))
+        for counter in counters:
+            stack.enter_context(child(serve))
+            stack.enter_context(child(partial(fetch, counter)))
+        await_that(lambda: all(each()), lambda: "a download does not begin")
+        yield lambda: sum(each())
 
 
 @contextlib.contextmanager
 def _connected(proxy: Proxy, count: int) -> Iterator[tuple[list[socket.socket], Callable[[], None]]]:
     """`count` connections to a server that echoes its input, and after a `d` sends 4 MB, or as much as finds room.
 
-    The block has the clients, and a function that returns once the server has sent as much as finds room.
+    The block has the clients, and a function that returns once no server has sent anything for half a second.
     """
-    done = mmap.mmap(-1, 8)
+    state = mmap.mmap(-1, 16)
 
     def serve() -> None:
         poll = select.epoll()
         servers: dict[int, socket.socket] = {}
+        missing: dict[int, int] = {}
         poll.register(listener, select.EPOLLIN)
-        sent, full = 0, 0
+        block, asked = bytes(1 << 16), 0
         while True:
-            for descriptor, _ in poll.poll():
+            for descriptor, event in poll.poll():
                 if descriptor == listener.fileno():
                     server, _ = listener.accept()
                     server.setblocking(False)
                     servers[server.fileno()] = server
                     poll.register(server, select.EPOLLIN)
-                elif (asked := servers[descriptor].recv(64)) == b"d":
-                    sent += _fill(servers[descriptor])
-                    full += 1
-                    done[:8] = struct.pack("Q", full)
-                elif asked:
-                    servers[descriptor].sendall(asked)
+                    continue
+                server = servers[descriptor]
+                if event & select.EPOLLOUT:
+                    missing[descriptor] -= server.send(block)
+                    if missing[descriptor] <= 0:
+                        poll.modify(server, select.EPOLLIN)
+                elif (word := server.recv(64)) == b"d":
+                    missing[descriptor] = 4 << 20
+                    poll.modify(server, select.EPOLLIN | select.EPOLLOUT)
+                    asked += 1
+                elif word:
+                    server.sendall(word)
                 else:
                     poll.unregister(descriptor)
                     servers.pop(descriptor).close()
+                state[:16] = struct.pack("Qd", asked, time.monotonic())
 
-    def await_full() -> None:
-        await_that(lambda: struct.unpack("Q", done[:8])[0] >= count, lambda: "a server sends nothing")
+    def is_still() -> bool:
+        asked, last = struct.unpack("Qd", state[:16])
+        return bool(asked >= count and time.monotonic() > last + STILL_S)
 
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(proxy.world.server.listen(SERVER))
         stack.enter_context(child(serve))
         clients = [stack.enter_context(proxy.world.client.connect(SERVER)) for _ in range(count)]
-        yield clients, await_full
+        yield clients, lambda: await_that(is_still, lambda: "a server sends for ever")
 
 
-def _fill(server: socket.socket) -> int:
-    """Send 4 MB, or until there is no room for a fiftieth of a second."""
-    block, sent = bytes(1 << 16), 0
-    while sent < 4 << 20:
-        try:
-            sent += server.send(block)
-        except BlockingIOError:
-            if not select.select([], [server], [], 0.02)[1]:
-                break
-    return sent
-
-
-def _connections(proxy: Proxy, seconds: float) -> int:
+def connections(proxy: Proxy, seconds: float, at_once: int = IN_FLIGHT) -> int:
     """Open connections, several at a time, and close each when its server has; return how many."""
     poll = select.epoll()
     under_way: dict[int, socket.socket] = {}
@@ -238,7 +219,7 @@ def _connections(proxy: Proxy, seconds: float) -> int:
         poll.register(client, select.EPOLLIN | select.EPOLLRDHUP)
 
     with proxy.world.client.entered(), poll:
-        for _ in range(IN_FLIGHT):
+        for _ in range(at_once):
             begin()
         while time.monotonic() < end:
             for descriptor, _ in poll.poll(PATIENCE_S):
@@ -254,15 +235,11 @@ def _connections(proxy: Proxy, seconds: float) -> int:
 
 
 @contextlib.contextmanager
-def _confined_to(cores: set[int]) -> Iterator[None]:
+def confined_to(cores: set[int]) -> Iterator[None]:
+    """Have this thread on some processors only, for the time of a block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _available_mb() -> float:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024 / 1e6

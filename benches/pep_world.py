@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import shutil
 import signal
@@ -200,6 +201,11 @@ class Proxy:
         text = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
         return int(text.partition("\nPss:")[2].split()[0]) * 1024 / 1e6
 
+    def sockets_mb(self) -> float:
+        """The kernel's memory for what is in its sockets, MB: packets that arrived, and those to be sent."""
+        text = self.world.router.execute("ss -Htmn state established")
+        return sum(int(size) for size in re.findall(r"[(,][rtwfo](\d+)", text)) / 1e6
+
     def descriptors(self, kind: str) -> int:
         """Count its open descriptors of a kind: `socket` or `pipe`."""
         found = 0
@@ -228,6 +234,7 @@ class Perigee(Proxy):
     Args:
         world: where it runs.
         core: the processor it is confined to.
+        workers: its threads that carry connections.
         descriptors: limit of its open files.
         service: more lines of `[service]`.
         legs: lines of the legs' settings.
@@ -241,6 +248,7 @@ class Perigee(Proxy):
         world: World,
         *,
         core: str = "",
+        workers: str = "1",
         descriptors: str = str(DESCRIPTORS),
         service: str = "",
         legs: str = "",
@@ -249,7 +257,7 @@ class Perigee(Proxy):
         super().__init__(world)
         self.path = world.folder / "pep.toml"
         self.text = (
-            f"[service]\nworkers = 1\n{service}\n"
+            f"[service]\nworkers = {workers}\n{service}\n"
             '[allow]\nsources = ["10.1.0.0/16", "2001:db8:1::/48"]\n'
             'destinations = ["10.2.0.0/16", "2001:db8:2::/48"]\n'
             f'[transparent]\ninterfaces = ["lan0"]\n[legs.any]\n{legs}\n'

@@ -69,8 +69,11 @@ impl Arrival {
             (libc::IPPROTO_IP, libc::IP_PKTOPTIONS)
         };
         let length = get(socket, option, &mut buffer)?;
-        let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).take(length).collect();
-        Ok(Self::parse(&bytes))
+        let mut bytes = [0; 256];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(buffer) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(Self::parse(&bytes[..length]))
     }
 
     /// Reads control messages.
@@ -147,6 +150,25 @@ pub(crate) fn mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
 /// Limits the unsent bytes of a socket.
 pub(crate) fn limit_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes as i32)
+}
+
+/// The limit of [`limit_unsent`]; 0: as the kernel is set.
+pub(crate) fn unsent_limit(socket: impl AsFd) -> io::Result<u32> {
+    let mut bytes = [0];
+    get(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), &mut bytes)?;
+    Ok(bytes[0])
+}
+
+/// The buffers of a socket whose sizes are fixed: [`RECEIVE_BUFFER`] and the send buffer. Since Linux 5.15.
+pub(crate) fn buffer_locks(socket: impl AsFd) -> io::Result<i32> {
+    let mut locks = [0];
+    get(socket, (libc::SOL_SOCKET, SO_BUF_LOCK), &mut locks)?;
+    Ok(locks[0])
+}
+
+/// Fixes buffers of a socket at the sizes that they have, or lets the kernel change them again.
+pub(crate) fn lock_buffers(socket: impl AsFd, locks: i32) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, SO_BUF_LOCK), locks)
 }
 
 /// Limits what a socket sends, payload in bytes per second; `u64::MAX`: not at all. Without the queueing discipline `fq` TCP itself
@@ -322,6 +344,9 @@ const TCP_CLOSE: u8 = 7;
 const TCP_LAST_ACK: u8 = 9;
 /// From `asm-generic/socket.h`, since Linux 5.14.
 const SO_NETNS_COOKIE: i32 = 71;
+/// From `asm-generic/socket.h`, since Linux 5.15, and its bit of `linux/socket.h`.
+const SO_BUF_LOCK: i32 = 72;
+pub(crate) const RECEIVE_BUFFER: i32 = 2;
 /// Any port: nothing is sent to it.
 const DISCARD_PORT: u16 = 9;
 

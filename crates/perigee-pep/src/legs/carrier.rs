@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags};
 
+use super::reader::{Untried, PIECE};
 use crate::relay::{Carrier, Side};
 
 /// Memory of a worker for bytes that were read but not written yet.
@@ -36,6 +37,8 @@ pub(crate) struct Sockets {
     stores: [Store; 2],
     /// Whether the direction from each side is bulk.
     is_bulk: [bool; 2],
+    /// The reader of the direction from each side, until it has shown that it reads.
+    untried: [Option<Untried>; 2],
 }
 
 /// [`Sockets`] with the worker's memory.
@@ -141,7 +144,8 @@ impl Memory {
 
 impl Sockets {
     pub(crate) fn new(client: OwnedFd, server: OwnedFd) -> Self {
-        Self { ends: Arc::new([client, server]), stores: Default::default(), is_bulk: [false; 2] }
+        let (stores, untried) = (Default::default(), [Some(Untried::default()); 2]);
+        Self { ends: Arc::new([client, server]), stores, is_bulk: [false; 2], untried }
     }
 
     pub(crate) fn of(&self, side: Side) -> BorrowedFd<'_> {
@@ -158,6 +162,11 @@ impl Sockets {
         Arc::downgrade(&self.ends)
     }
 
+    /// Leaves the unsent bytes of a side to the thread that divides the link.
+    pub(crate) fn put_on_link(&mut self, side: Side) {
+        self.untried[side.opposite() as usize] = Some(Untried::on_link());
+    }
+
     /// Gives back the memory that a connection holds.
     pub(crate) fn release(&mut self, memory: &mut Memory) {
         for store in &mut self.stores {
@@ -169,8 +178,13 @@ impl Sockets {
 impl SocketCarrier<'_> {
     fn copy(&mut self, from: Side) -> io::Result<usize> {
         let mut buffer = self.memory.buffer();
-        let most = self.memory.room().min(BUFFER);
-        let received = rustix::net::recv(self.sockets.of(from), &mut buffer[..most], RecvFlags::DONTWAIT);
+        let untried = &mut self.sockets.untried[from as usize];
+        let most = self.memory.room().min(if untried.is_some() { PIECE } else { BUFFER });
+        let source = self.sockets.ends[from as usize].as_fd();
+        let received = rustix::net::recv(source, &mut buffer[..most], RecvFlags::DONTWAIT);
+        if let Some(untried) = untried {
+            untried.arrive(received.is_ok_and(|(bytes, _)| bytes == most), source);
+        }
         match received {
             Ok((bytes, _)) if bytes > 0 => {
                 self.sockets.is_bulk[from as usize] = bytes >= BULK;
@@ -220,7 +234,8 @@ impl Carrier for SocketCarrier<'_> {
     }
 
     fn send(&mut self, from: Side) -> io::Result<usize> {
-        let to = self.sockets.ends[from.opposite() as usize].as_fd();
+        let [source, to] = [from, from.opposite()].map(|side| self.sockets.ends[side as usize].as_fd());
+        let untried = &mut self.sockets.untried[from as usize];
         let store = &mut self.sockets.stores[from as usize];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = match store {
@@ -235,9 +250,13 @@ impl Carrier for SocketCarrier<'_> {
             }
         };
         if sent == Err(Errno::AGAIN) {
+            if let Some(untried) = untried {
+                untried.refuse(to);
+            }
             *store = self.memory.keep(std::mem::take(store))?;
         }
         let sent = sent?;
+        untried.take_if(|untried| untried.take(sent, source, to));
         if self.held(from) == 0 {
             self.discard(from);
         }
@@ -302,6 +321,8 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
+    use crate::host::sys::{buffer_locks, unsent_limit, RECEIVE_BUFFER};
+    use crate::legs::reader::PROOF;
     use crate::legs::socket::deliver_urgent_in_line;
     use rustix::net::sockopt;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
@@ -481,6 +502,51 @@ mod tests {
             }
             assert_eq!((memory.used(), memory.kept_pipes), (0, 0));
         }
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_leaves_little_and_one_that_reads_has_no_bounds() {
+        let ((mut client, near), (far, mut server)) = (pair(), pair());
+        if buffer_locks(&near).is_err() {
+            println!("skipped: Linux before 5.15");
+            return;
+        }
+        for socket in [&client, &near, &far] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        // Segments of the loopback device are large, and send buffers begin with ten.
+        sockopt::set_socket_send_buffer_size(&far, 32 << 10).unwrap();
+        let (mut memory, mut sockets) = (Memory::new(1 << 20, true), Sockets::new(near.into(), far.into()));
+        let mut step = |sockets: &mut Sockets| {
+            let mut carrier = SocketCarrier { sockets, memory: &mut memory };
+            let is_held = carrier.held(Side::Client) > 0;
+            let done = if is_held { carrier.send(Side::Client) } else { carrier.receive(Side::Client, usize::MAX) };
+            done.is_ok()
+        };
+        let (block, mut sent) = (vec![9; BUFFER], 0);
+        loop {
+            let written = client.write(&block).unwrap_or(0);
+            sent += written;
+            if !step(&mut sockets) && written == 0 {
+                break;
+            }
+        }
+        let bounds =
+            |sockets: &Sockets| (buffer_locks(&sockets.ends[0]).unwrap(), unsent_limit(&sockets.ends[1]).unwrap());
+        assert_eq!(bounds(&sockets), (RECEIVE_BUFFER, 64 << 10));
+        let waiting = rustix::io::ioctl_fionread(&sockets.ends[0]).unwrap();
+        assert!(waiting < 256 << 10, "{waiting} bytes wait");
+        client.set_nonblocking(false).unwrap();
+        let writer = std::thread::spawn(move || client.write_all(&vec![9; 4 * PROOF as usize]).unwrap());
+        let mut missing = sent + 4 * PROOF as usize;
+        server.set_nonblocking(true).unwrap();
+        let mut buffer = vec![0; BUFFER];
+        while missing > 0 {
+            step(&mut sockets);
+            missing -= server.read(&mut buffer).unwrap_or(0);
+        }
+        writer.join().unwrap();
+        assert_eq!(bounds(&sockets), (0, 0));
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 pub(crate) mod carrier;
 pub(crate) mod connection;
+mod reader;
 pub(crate) mod socket;

@@ -99,6 +99,9 @@ impl Worker {
     /// Adds a connection.
     fn add(&mut self, mut connection: SplitConnection) {
         connection.tap = self.shared.tap(&self.config, &connection.account, connection.sockets.watched());
+        if let Some(tap) = &connection.tap {
+            connection.sockets.put_on_link(tap.crossing.leg);
+        }
         self.shared.watch(|| Carried::new(connection.account.ends, connection.sockets.watched()));
         let key = self.event_loop.insert(connection);
         self.begin(key);

@@ -1,5 +1,6 @@
 //! Counters and log line of one connection, shared by workers and the tunnel.
 
+use std::fmt::{Display, Write as _};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,13 +100,15 @@ impl Account {
     }
 
     /// Counts its end and returns its log line. `through` and `legs` are further fields, each after a space.
-    pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: &str, now: Time) -> String {
+    pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: impl Display, now: Time) -> String {
         self.stats.0.ends[outcome.end as usize].add(1);
-        let connect =
-            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
-        format!(
-            "connection rule={} client={} server={}{through} end={} reason={} bytes_up={} bytes_down={} seconds={:.3} \
-             connect_ms={connect}{legs}",
+        let connect = self.connected.map(|at| thousandths((at - self.began).as_micros()));
+        let mut line = String::with_capacity(LINE);
+        // It fails for no string.
+        let _ = write!(
+            line,
+            "connection rule={} client={} server={}{through} end={} reason={} bytes_up={} bytes_down={} seconds={} \
+             connect_ms={}{legs}",
             self.rule.name,
             self.ends[0],
             self.ends[1],
@@ -113,8 +116,10 @@ impl Account {
             quoted(&outcome.reason),
             self.passed[Side::Client as usize],
             self.passed[Side::Server as usize],
-            (now - self.began).as_secs_f64(),
-        )
+            thousandths((now - self.began).as_millis()),
+            connect.as_deref().unwrap_or("-"),
+        );
+        line
     }
 }
 
@@ -161,6 +166,13 @@ pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
     }
 }
 
+/// A number of thousandths, with three decimals: floating-point numbers take several times as long.
+fn thousandths(count: u64) -> String {
+    format!("{}.{:03}", count / 1000, count % 1000)
+}
+
+/// Bytes of most log lines of connections.
+const LINE: usize = 384;
 /// Sampling interval of the legs of an active connection.
 const INTERVAL: Time = Time::from_secs(1);
 

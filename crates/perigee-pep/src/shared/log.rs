@@ -159,7 +159,9 @@ fn write_all(mut bytes: &[u8]) {
 
 /// The first characters of a text.
 fn cut(mut text: String, most: usize) -> String {
-    if let Some((at, _)) = text.char_indices().nth(most) {
+    if text.len() > most
+        && let Some((at, _)) = text.char_indices().nth(most)
+    {
         text.truncate(at);
         text.push_str("...");
     }
