@@ -113,6 +113,15 @@ def test_a_kill_leaves_no_process_no_mount_and_no_half_of_a_cell(order: running.
     assert list((order.folder / running.CELLS).iterdir()) == []
 
 
+def test_a_late_round_is_measured_up_to_three_times_and_the_least_late_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = iter((3e3, 1.2e3, 2e3, 4e3, 50.0))
+    monkeypatch.setattr(running, "_carried_out", lambda *_: {"late_p99_us": next(late)})
+    rounds = [running._on_time(_cell("fast"), running.Order(tmp_path, tmp_path), 1) for _ in range(2)]
+    assert [(one["late_p99_us"], one["tries"]) for one in rounds] == [(1.2e3, 3), (50.0, 2)]
+
+
 def _words(process: Path) -> str:
     try:
         return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
