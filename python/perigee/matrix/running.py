@@ -23,7 +23,7 @@ from perigee.errors import InputError, RootNeededError, RunError
 from perigee.files import storage_errors, write_atomically
 from perigee.matrix.cells import Cell
 from perigee.matrix.figures import LATE_US, MEDIANS
-from perigee.matrix.studies import study
+from perigee.matrix.studies import seed_of_run, study
 from perigee.stacks.table import Settings, client_command, installed, server_command
 from perigee.version import __version__
 
@@ -263,7 +263,8 @@ def _job(cell: Cell, order: Order, seed: int) -> Record:
     folder = order.stacks.resolve()
     places = {str(folder / one.stack.place) for one in (cell.server, cell.client) if one.stack}
     return {
-        "folder": str(work), "profile": str(link.file.path.resolve()), "settings": link.pairs, "seed": seed,
+        "folder": str(work), "profile": str(link.file.path.resolve()), "settings": link.pairs,
+        "seed": seed_of_run(link, seed),
         "size": link.size, "limit_s": link.limit_s, "file": FILE, "address": ADDRESS, "port": PORT,
         "readable": sorted(places), **_programs(cell, folder, work),
     }  # fmt: skip
