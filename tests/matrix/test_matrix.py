@@ -174,6 +174,8 @@ def test_cells_of_two_runs_are_alike_within_5_percent_and_faults_only_with_fault
     theirs = [_record(name, mbps) for name, mbps in zip(names, (10.4, 11.0, None, None), strict=True)]
     found = {one.cell[0]: one.repeats for one in differences([*ours, nothing], [*theirs, nothing])}
     assert found == {"a": True, "b": False, "c": False, "d": True, "e": True}
+    theirs[1]["rounds"][0]["socket_drops"] = 3
+    assert [one.cell[0] for one in differences(ours, theirs) if one.is_full] == ["b"]
 
 
 def test_a_stack_that_fails_over_one_of_both_geo_links_is_not_the_best() -> None:
