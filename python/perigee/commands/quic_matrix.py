@@ -207,4 +207,5 @@ def _compare(folder: Path, other: Path) -> None:
         if not one.repeats:
             rates = f"{number(one.ours, 2)} and {number(one.theirs, 2)} Mbit/s"
             share = "a fault in one" if one.share is None else f"{number(100 * one.share, 0)} % apart"
-            result(f"chaotic: {one.cell}: {rates}, {share}")
+            full = "; the client's socket was full" if one.is_full else ""
+            result(f"chaotic: {one.cell}: {rates}, {share}{full}")

@@ -36,8 +36,9 @@ def started(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a program, confined and in a group of its own, which is killed as the block ends."""
     words = confined(command, readable=readable, writable=writable)
+    # No session of its own, which the kernel may schedule by itself, whatever the priority of the measurement is.
     process = subprocess.Popen(  # noqa: S603 - confined
-        words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, process_group=0
     )
     try:
         yield process

@@ -77,6 +77,11 @@ def is_busy(record: Record) -> bool:
     return loaded or figures(record).is_late
 
 
+def is_full(record: Record) -> bool:
+    """Whether the client's socket was full in a round: it read too slowly, or not at all for a while."""
+    return any(each.get("socket_drops") for each in record["rounds"])
+
+
 @dataclass(frozen=True)
 class Rank:
     """A server with a client and a control, over one or both links of GEO.
@@ -157,11 +162,13 @@ class Difference:
         cell: its name.
         ours: goodput, or what arrived until the cut, Mbit/s; None: none, since it has a fault.
         theirs: likewise of the other run.
+        is_full: whether the client's socket was full in either, so that packets were lost which had arrived.
     """
 
     cell: str
     ours: float | None
     theirs: float | None
+    is_full: bool
 
     @property
     def share(self) -> float | None:
@@ -181,7 +188,7 @@ def differences(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Differ
     """Return how the cells that both runs have differ, the largest difference first."""
     other = {one["cell"]: one for one in theirs}
     pairs = [(one, other[one["cell"]]) for one in ours if one["cell"] in other]
-    found = [Difference(one["cell"], _rate(one), _rate(two)) for one, two in pairs]
+    found = [Difference(one["cell"], _rate(one), _rate(two), is_full(one) or is_full(two)) for one, two in pairs]
     return sorted(found, key=lambda each: (each.repeats, -(each.share if each.share is not None else 2.0)))
 
 

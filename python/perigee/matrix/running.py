@@ -22,8 +22,8 @@ from typing import Any
 from perigee.errors import InputError, RootNeededError, RunError
 from perigee.files import storage_errors, write_atomically
 from perigee.matrix.cells import Cell
-from perigee.matrix.figures import MEDIANS
-from perigee.matrix.studies import study
+from perigee.matrix.figures import LATE_US, MEDIANS
+from perigee.matrix.studies import seed_of_run, study
 from perigee.stacks.table import Settings, client_command, installed, server_command
 from perigee.version import __version__
 
@@ -47,6 +47,8 @@ WINDOW = 6_000_000
 """Flow-control window of a tuned client, bytes: twice what path and queue of the link `geo` hold."""
 BEYOND_S = 120.0
 """Time beyond that of a download after which a cell is given up."""
+TRIES = 3
+"""Most measurements of a round that this machine was too busy for."""
 USUAL_S = 15.0
 """Time that a download takes with all around it, where none is known yet."""
 PROGRAMS = ("tcpdump", "ip", "unshare", "setpriv", "mount")
@@ -180,12 +182,11 @@ def _measured(cell: Cell, order: Order) -> Record:
     rounds: list[Record] = []
     fault: Record | None = None
     for seed in range(1, order.rounds + 1):
-        load = os.getloadavg()[0]
-        made = _carried_out(_job(cell, order, seed), cell.link.limit_s)
+        made = _on_time(cell, order, seed)
         if "fault" in made:
             fault = {**made, "seed": seed}
             break
-        rounds.append({"seed": seed, **made, "load_before": load})
+        rounds.append({"seed": seed, **made})
     return {
         "format": FORMAT, "cell": cell.name, "server": cell.server.name, "client": cell.client.name,
         "link": cell.link.name, "control": cell.control, "is_tuned": cell.is_tuned, "size_bytes": cell.link.size,
@@ -199,6 +200,20 @@ def _measured(cell: Cell, order: Order) -> Record:
         "rounds": [] if fault else rounds,
         "fault": fault,
     }  # fmt: skip
+
+
+def _on_time(cell: Cell, order: Order, seed: int) -> Record:
+    """Measure a round, again where this machine was late, and return the one that was least late."""
+    tries: list[Record] = []
+    while len(tries) < TRIES:
+        load = os.getloadavg()[0]
+        made = _carried_out(_job(cell, order, seed), cell.link.limit_s)
+        if "fault" in made:
+            return made
+        tries.append({**made, "load_before": load})
+        if made["late_p99_us"] <= LATE_US:
+            break
+    return {**min(tries, key=lambda one: one["late_p99_us"]), "tries": len(tries)}
 
 
 def again(cell: Cell, order: Order) -> str:
@@ -248,7 +263,8 @@ def _job(cell: Cell, order: Order, seed: int) -> Record:
     folder = order.stacks.resolve()
     places = {str(folder / one.stack.place) for one in (cell.server, cell.client) if one.stack}
     return {
-        "folder": str(work), "profile": str(link.file.path.resolve()), "settings": link.pairs, "seed": seed,
+        "folder": str(work), "profile": str(link.file.path.resolve()), "settings": link.pairs,
+        "seed": seed_of_run(link, seed),
         "size": link.size, "limit_s": link.limit_s, "file": FILE, "address": ADDRESS, "port": PORT,
         "readable": sorted(places), **_programs(cell, folder, work),
     }  # fmt: skip
@@ -262,10 +278,10 @@ def _carried_out(job: Record, limit_s: float) -> Record:
     """
     words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--pid", "--mount", "--fork", "--kill-child"]
     command = [*words, "--mount-proc", sys.executable, "-m", "perigee.matrix.inside"]
-    # A session of its own: Ctrl-C in the terminal reaches this process only, whose end is theirs.
+    # A group of its own: Ctrl-C in the terminal reaches this process only, whose end is theirs.
     with subprocess.Popen(  # noqa: S603 - our words
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        process_group=0,
     ) as process:  # fmt: skip
         try:
             said, errors = process.communicate(json.dumps(job), limit_s + BEYOND_S)

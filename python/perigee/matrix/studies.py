@@ -5,8 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from perigee.api.study import Study
+from perigee.engines.plan.native import native_plan
 from perigee.matrix.cells import Cell
+from perigee.matrix.links import Link
+from perigee.matrix.parties import BESIDE
 from perigee.toml import document
+
+SATELLITE = "exec"
+"""Name of the link, which `perigee exec` gives its own: with the same seed it draws the same."""
 
 BUFFERS = ["4096 B", "131072 B", "60 MB"]
 """TCP's memory: it limits no window over these links."""
@@ -28,7 +35,7 @@ def study(cell: Cell, seed: int, window: int) -> str:
         flow["transport"] = "quic"
         flow |= {"quic": {"initial_max_stream_data": f"{window} B"}} if cell.is_tuned else {}
     near = "gateway" if is_split else "server"
-    satellite = {"name": "satellite", "between": [near, "client"], "profile": link.profile, **link.changes}
+    satellite = {"name": SATELLITE, "between": [near, "client"], "profile": link.profile, **link.changes}
     content: dict[str, Any] = {
         "name": "matrix",
         "seed": seed,
@@ -44,6 +51,13 @@ def study(cell: Cell, seed: int, window: int) -> str:
         content["links"] += [
             {"name": "wire", "between": ["server", "gateway"], "rate": "1 Gbit/s", "delay": "1 ms", "queue": "1 MB"}
         ]
-        sides = {"wire": {"cc": "cubic"}, "satellite": {"cc": cell.control}}
+        sides = {"wire": {"cc": "cubic"}, SATELLITE: {"cc": cell.control}}
         content["proxies"] = [{"name": "pep", "node": "gateway", "buffer": "15 MB", "sides": sides}]
     return document(content)
+
+
+def seed_of_run(link: Link, seed: int) -> int:
+    """Return the seed that a study's run has for a link, so that programs meet the same rates and losses."""
+    tcp = next(party for party in BESIDE if party.name == "tcp")
+    beside = Study.from_toml(study(Cell(tcp, tcp, link, tcp.default), seed, 0))
+    return native_plan(beside.file, [], False).seed(0)

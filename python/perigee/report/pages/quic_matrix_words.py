@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perigee.matrix.cells import TUNED
-from perigee.matrix.figures import GEO, LATE_US, WITHIN, Rank, Record, alike, figures, is_busy, order
+from perigee.matrix.figures import GEO, LATE_US, WITHIN, Rank, Record, alike, figures, is_busy, is_full, order
 from perigee.matrix.parties import BESIDE, parties
 from perigee.matrix.running import WINDOW
 from perigee.numbers import counted, number, signed
@@ -127,7 +127,7 @@ def caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
         said.append(
             f"Other programs took time of this machine: its load was above its cores before {counted(loaded, 'cell')}."
         )
-    full = sum(any(each.get("socket_drops") for each in one["rounds"]) for one in records)
+    full = sum(map(is_full, records))
     if full:
         said.append(f"The client's socket was full in {counted(full, 'cell')}: it lost packets that had arrived.")
     if late:
