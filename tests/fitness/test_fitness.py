@@ -157,7 +157,7 @@ def test_an_unknown_name_is_refused_before_anything_runs(perigee: Perigee) -> No
 
 
 @pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize("name", ["cubic_times_four.c", "no_timeout.c", "deaf_to_ce.c"])
+@pytest.mark.parametrize("name", ["cubic_times_four.c", "no_timeout.c", "deaf_to_ce.c", "unvalidated.c"])
 def test_the_study_of_a_harm_shows_it(name: str, tmp_path: Path) -> None:
     # It is read from another folder than the file was named from.
     harm = scored(os.path.relpath(PLANTED / name))[name]["harm"]

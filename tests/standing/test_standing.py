@@ -20,6 +20,7 @@ from perigee.errors import InputError
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.rules import Verdict
+from perigee.evaluation.studies import Order
 from perigee.places import data_roots, headers
 from perigee.standing import running
 from perigee.standing.markdown import annex
@@ -66,9 +67,9 @@ def test_a_standing_has_verdicts_and_links_and_is_kept_by_version(
     asked: list[str] = []
     row = running._row
 
-    def noted(name: str, *rest: Any) -> dict[str, Any]:
-        asked.append(name)
-        return row(name, *rest)
+    def noted(order: Order, *rest: Any) -> dict[str, Any]:
+        asked.append(order.candidate.name)
+        return row(order, *rest)
 
     monkeypatch.setattr(running, "_row", noted)
     assert measured(tmp_path) == first

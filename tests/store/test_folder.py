@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import wait
 from pathlib import Path
@@ -278,6 +279,14 @@ def test_unfinished_results_are_not_reported(study: Path, tmp_path: Path) -> Non
         carry_out(job(study, tmp_path / "out", FailingEngine(RunError("run 7")), workers=1))
     with pytest.raises(InputError, match=r"not finished \(7 of 12 runs\)"):
         Results(tmp_path / "out")
+
+
+def test_tables_are_let_go_with_the_results_that_read_them(results: Path) -> None:
+    found = Results(results)
+    found.table("flows")
+    watched = weakref.ref(found)
+    del found
+    assert watched() is None, "an evaluation opens hundreds of folders, each as large as memory bears"
 
 
 def test_the_manifest_says_what_was_run_where_and_with_what(results: Path) -> None:

@@ -179,6 +179,26 @@ class Finding:
         return sorted(found, key=lambda pair: pair[0].urgency(pair[1]), reverse=True)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The figures of a criterion by one set of tables.
+
+    Attributes:
+        figures: by measure, of all congestion controls in the tables.
+        longest_s: length of the longest run, s.
+    """
+
+    figures: Mapping[Measure, pl.DataFrame]
+    longest_s: float
+
+
+def measured(criterion: Criterion, tables: Tables) -> Measured:
+    """Take the figures of a criterion from tables; measures of experiments that these lack have none."""
+    made = {"", *tables.runs["experiment"]}
+    figures = {one: one.figure(tables) for one in criterion.measures if one.experiment in made}
+    return Measured(figures, tables.longest_s)
+
+
 class Evidence:
     """The figures of a criterion from one or more sets of tables: all cells, then further rounds of some.
 
@@ -197,16 +217,12 @@ class Evidence:
         self._figures: dict[Measure, list[pl.DataFrame]] = {}
         self._longest_s = 0.0
 
-    def add(self, tables: Tables) -> None:
-        """Take the figures of tables."""
-        self._longest_s = max(self._longest_s, tables.longest_s)
-        made = set(tables.runs["experiment"])
-        for measure in self._criterion.measures:
-            if (measure.experiment and measure.experiment not in made) or (measure.scavenger and not self._scavenger):
-                continue
-            found = self._figures.setdefault(measure, [])
-            if not self._lacks(measure):
-                found.append(measure.figure(tables))
+    def add(self, more: Measured) -> None:
+        """Take the figures of one more set of tables."""
+        self._longest_s = max(self._longest_s, more.longest_s)
+        for measure, figures in more.figures.items():
+            if self._scavenger or not measure.scavenger:
+                self._figures.setdefault(measure, []).append(figures)
 
     def finding(self) -> Finding:
         """Return the verdict of what was taken so far."""
@@ -234,7 +250,7 @@ def judge(
 ) -> Finding:
     """Return the verdict on one congestion control by one criterion, see `Evidence`."""
     evidence = Evidence(criterion, subject, scalable=scalable, scavenger=scavenger)
-    evidence.add(tables)
+    evidence.add(measured(criterion, tables))
     return evidence.finding()
 
 

@@ -16,10 +16,11 @@ from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
 from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
 from perigee.evaluation.further import HORIZON
-from perigee.evaluation.judging import Cell, Evidence, Finding, judge, not_measured, worst
+from perigee.evaluation.judging import Cell, Evidence, Finding, Measured, judge, measured, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.studies import (
+    Candidate,
     Order,
     conditions_of,
     experiments_of,
@@ -99,14 +100,24 @@ def evaluate(order: Order, bar: Bar, say: Say) -> list[Finding]:
 
 
 def subject_of(order: Order, criterion: Criterion) -> str:
-    """Return the candidate's name in figures; a reference has one name only, and is compared with itself."""
-    value = order.candidate.value
-    return value if value in references(criterion) else order.candidate.label
+    """Return the candidate's name in figures."""
+    return _name(order.candidate, criterion)
+
+
+def _name(one: Candidate, criterion: Criterion) -> str:
+    """Return a name in figures; a reference has one only, and is compared with itself."""
+    return one.value if one.value in references(criterion) else one.label
 
 
 def _tables(order: Order, criterion: Criterion, job: Job, watch: Watch, say: Say, **how: Any) -> Tables:
     """Carry out a job, and return its tables; `how` is for them."""
-    return Tables(results_of(job, watch, say), {order.candidate.value: subject_of(order, criterion)}, **how)
+    names = {one.value: _name(one, criterion) for one in _alike(order, criterion)}
+    return Tables(results_of(job, watch, say), names, **how)
+
+
+def _alike(order: Order, criterion: Criterion) -> Sequence[Candidate]:
+    """Return the congestion controls that are put into one study, the candidate among them."""
+    return order.several.alike(order.candidate, criterion) if order.several else [order.candidate]
 
 
 def _behind(order: Order, criterion: Criterion, folder: Path, bar: Bar, say: Say) -> Finding:
@@ -147,10 +158,11 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
     settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
     conditions = conditions_of(order, criterion)
     settings += conditions
-    known, asked = references(criterion), [order.candidate.value, *order.beside]
+    known, asked = references(criterion), [one.value for one in _alike(order, criterion)]
     settings += (f"vary.{key_of(criterion)}=+{value}" for value in sorted({*asked} - {*known}))
     scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
     evidence = Evidence(criterion, subject_of(order, criterion), scalable=scalable, scavenger=scavenger)
+    taken: dict[Path, Measured] = order.several.taken if order.several else {}
 
     def run(out: Path, settings: list[str], first_round: int = 0, left: int | None = None) -> int:
         """Return the number of runs that were carried out: all, or none where they are more than what is left."""
@@ -158,11 +170,14 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
         count = len(job.plan.runs)
         if left is not None and count > left:
             return 0
-        evidence.add(_tables(order, criterion, job, watch, say, first_round=first_round))
+        if out not in taken:
+            taken[out] = measured(criterion, _tables(order, criterion, job, watch, say, first_round=first_round))
+        evidence.add(taken[out])
         return count
 
     own, every = len({*known, order.candidate.value}), len({*known, *asked})
-    runs = run((order.first_rounds or folder) / criterion.id, settings) * own // every
+    first = order.several.first_rounds(order.candidate, criterion) if order.several else folder
+    runs = run(first / criterion.id, settings) * own // every
     left = runs * (FURTHER if order.quick or not share_left_out(criterion) else FURTHER_LARGE)
     while cell := _next_cell(found := evidence.finding()):
         done = _rounds(cell)

@@ -21,6 +21,7 @@ from perigee.files import TEXT_BYTES, read_bounded
 from perigee.places import evaluations, find_study
 
 if TYPE_CHECKING:
+    from perigee.evaluation.several import Several
     from perigee.places import StudyFile
 
 
@@ -82,9 +83,8 @@ class Order:
         fresh: whether results in it are replaced.
         behind_proxy: whether each study is also run behind a splitting proxy.
         seed: of all studies.
-        beside: further congestion controls that the studies run too, so that results serve several evaluations.
-        first_rounds: folder for those results; none: they are beside those of further rounds.
         horizon_s: length of the long runs, s; 0: they are not asked for.
+        several: the evaluations that share their first rounds with this one; none: it is alone.
     """
 
     candidate: Candidate
@@ -96,9 +96,8 @@ class Order:
     fresh: bool = False
     behind_proxy: bool = False
     seed: int = 1
-    beside: Collection[str] = ()
-    first_rounds: Path | None = None
     horizon_s: float = 0.0
+    several: Several | None = None
 
     def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
         """Return the job of a study with these settings."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 
@@ -39,6 +38,7 @@ class Tables:
         self, results: Results, names: Mapping[str, str], *, behind_proxy: bool = False, first_round: int = 0
     ) -> None:
         self._results = results
+        self._joined: dict[tuple[str, str], pl.DataFrame] = {}
         self._behind_proxy = behind_proxy
         flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
         points = [json.loads(text) for text in flows["point"]]
@@ -61,9 +61,14 @@ class Tables:
             .join(typed, on="run", how="left", maintain_order="left")
         )
 
-    @functools.cache  # noqa: B019 - tables live as long as their study is judged
     def table(self, name: str, experiment: str = "") -> pl.DataFrame:
         """Return a table of results with the columns of `runs`; of one experiment, or of the whole study."""
+        key = name, experiment
+        if key not in self._joined:
+            self._joined[key] = self._join(name, experiment)
+        return self._joined[key]
+
+    def _join(self, name: str, experiment: str) -> pl.DataFrame:
         found = self._results.table(name)
         if self._behind_proxy:
             found = _by_last_leg(found, self._results.legs(name))

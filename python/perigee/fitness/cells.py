@@ -31,7 +31,7 @@ LATE = {"name": "late", **ENDS, "start": "$third s", "duration": "$rest s", **JI
 TRANSFER = {"name": CANDIDATE, **ENDS, "size": "10 MB", **JITTER}
 RESPONSES = {
     "name": CANDIDATE, **ENDS, "kind": "request", "request": "100 B", "response": "20 kB", "think": "50 ms",
-    "repeat": 100_000, **JITTER,
+    "repeat": "$requests", **JITTER,
 }  # fmt: skip
 SHORT = {
     "name": OTHER, **ENDS, "kind": "transactions", "cc": "cubic", "start": "2 s", "duration": "$less s",
@@ -70,7 +70,8 @@ class Cell:
         name: its name.
         criterion: id of the criterion of `perigee cc evaluate`.
         link: keys of its link.
-        flows: the flows; `$sent`, `$half`, `$third`, `$rest`, `$less` in them and in the link are times.
+        flows: the flows; `$sent`, `$half`, `$third`, `$rest`, `$less` in them and in the link are times, `$requests` is
+            a number of requests.
         marks: the figures.
         lengths_s: its length, and the shorter ones at which harm may show.
         ecn: whether all flows use ECN.
@@ -102,19 +103,21 @@ class Cell:
         # Flows end within the time limit, also those that begin last: else none of them would be completed.
         sent = length - JITTER_S
         times = {"sent": sent, "half": length / 2, "third": length / 3, "rest": sent - length / 3, "less": length - 2}
-        words = {word: f"{time:.6g}" for word, time in times.items()}
+        # Each takes 108 ms: a round trip, a pause, and the response at the link's rate.
+        words = {word: f"{time:.6g}" for word, time in times.items()} | {"requests": f"{8 * length:.0f}"}
         link, flows = _filled(self.link, words), [_filled(one, words) for one in self.flows]
         head = {"name": name or self.name, "title": title, "rounds": rounds, "time_limit": f"{length:.6g} s"}
         return small_study(head, algorithms, link, flows, SERIES_MS, key=self.key, ecn=self.ecn)
 
 
 def _filled(keys: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
-    """Return keys with the times in their texts, also those of lists."""
+    """Return keys with the times and numbers in their texts, also those of lists."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, list):
             return [filled(one) for one in value]
-        return Template(value).substitute(words) if isinstance(value, str) else value
+        text = Template(value).substitute(words) if isinstance(value, str) else value
+        return int(text) if isinstance(text, str) and text.isdecimal() else text
 
     return {key: filled(value) for key, value in keys.items()}
 

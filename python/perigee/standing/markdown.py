@@ -37,7 +37,7 @@ def annex(standing: Mapping[str, Any]) -> str:
         "",
         "`+` pass, **F** fail, `d` not met and to be documented, `?` undecided, empty: not measured.",
         "",
-        *_table(
+        *table(
             ["Criterion", *names],
             [
                 [f"{one['id']} {one['title']}", *(_letter(row, one["id"]) for row in rows)]
@@ -57,7 +57,7 @@ def annex(standing: Mapping[str, Any]) -> str:
         "## Kernel and date",
         "",
     ]
-    lines += _table(
+    lines += table(
         ["Algorithm", "Title", "Loads into the kernel", "Measured"],
         [[row["name"], row["title"], _kernel(row["kernel"]), row["date"]] for row in rows],
     )
@@ -68,7 +68,7 @@ def annex(standing: Mapping[str, Any]) -> str:
         "A download of 60 s, mean of the rounds with the 95 % interval of the mean.",
         "",
     ]
-    lines += _table(
+    lines += table(
         ["Link", "Algorithm", *HEADS.values()],
         [
             [each["profile"], row["name"], *(_with_interval(each[key]) for key in HEADS)]
@@ -117,11 +117,11 @@ def _with_interval(figure: Mapping[str, float | None]) -> str:
     return with_spread(figure["mean"], figure["half_width"], 2)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     r"""Return a Markdown table.
 
     Examples:
-        >>> _table(["a"], [["x|y"]])
+        >>> table(["a"], [["x|y"]])
         ['| a |', '|---|', '| x\\|y |']
     """
 

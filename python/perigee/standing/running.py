@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Measures the standing of congestion controls, one after the other, and keeps what is done by version."""
+"""Measures the standing of congestion controls, whose references run once for all, and keeps it by version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from perigee.evaluation.criteria import CRITERIA, VERSION
 from perigee.evaluation.criterion import Criterion
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import evaluate
-from perigee.evaluation.studies import Order, candidate, key_of, study_of
+from perigee.evaluation.several import Several
+from perigee.evaluation.studies import Order, key_of, study_of
 from perigee.evaluation.summary import key_figure
 from perigee.fitness.cells import CELLS
 from perigee.fitness.references import digest
@@ -97,16 +98,18 @@ def measure(standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
         StorageError: results cannot be written.
         InterruptedRunError: the user stopped it; the same command resumes.
     """
-    rows = []
-    for name in standing.names:
-        path = standing.kept / f"{name}.json"
-        if not standing.fresh and (known := kept.read(path)) is not None:
-            rows.append(known)
-            continue
-        made = _row(name, standing, bar, say)
-        kept.write(path, made)
-        shutil.rmtree(_studies(standing, name), ignore_errors=True)
-        rows.append(made)
+    files = {name: standing.kept / f"{name}.json" for name in standing.names}
+    rows = {name: None if standing.fresh else kept.read(file) for name, file in files.items()}
+    missing = [name for name in standing.names if rows[name] is None]
+    # Kept together at the end: the studies that a stopped command has begun are those of the same names.
+    folder = standing.kept / f"{'-'.join(missing)}.studies"
+    if standing.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    several = Several(missing, folder, standing.quick, standing.workers, engine=standing.engine)
+    rows |= {order.candidate.name: _row(order, bar, say) for order in several.orders(standing.chosen)}
+    for name in missing:
+        kept.write(files[name], rows[name])
+    shutil.rmtree(folder, ignore_errors=True)
     measured = [one for one in CRITERIA if not standing.chosen or one.id in standing.chosen]
     return {
         "format": FORMAT,
@@ -118,7 +121,7 @@ def measure(standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
             {"id": one.id, "title": one.title, "level": one.level, "study": live_study(one)} for one in measured
         ],
         "satellites": [{"profile": profile, "study": study(profile)} for profile in PROFILES],
-        "algorithms": rows,
+        "algorithms": list(rows.values()),
     }
 
 
@@ -173,13 +176,12 @@ def in_kernel(name: str) -> dict[str, Any] | None:
     return {"release": platform.release(), "loads": True, "said": None}
 
 
-def _row(name: str, standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
+def _row(order: Order, bar: Bar, say: Say) -> dict[str, Any]:
+    name, chosen = order.candidate.name, order.chosen
+
     def titled(title: str) -> AbstractContextManager[Watch]:
         return bar(f"{name}: {title}")
 
-    judged = candidate(name)
-    chosen, studies = standing.chosen, _studies(standing, name)
-    order = Order(judged, chosen, standing.quick, standing.engine, standing.workers, studies, standing.fresh)
     findings = [one for one in evaluate(order, titled, say) if not chosen or one.criterion.id in chosen]
     try:
         kernel_says = in_kernel(name)
@@ -193,7 +195,7 @@ def _row(name: str, standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
             rows.append(row(name, profile))
     return {
         "name": name,
-        "title": judged.title,
+        "title": order.candidate.title,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "kernel": kernel_says,
         "verdicts": [
@@ -208,11 +210,6 @@ def _row(name: str, standing: Standing, bar: Bar, say: Say) -> dict[str, Any]:
         ],
         "satellites": rows,
     }
-
-
-def _studies(standing: Standing, name: str) -> Path:
-    """Return the folder of the studies of an evaluation that is not finished."""
-    return standing.kept / f"{name}.studies"
 
 
 def _command(standing: Standing) -> str:

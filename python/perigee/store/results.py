@@ -57,6 +57,7 @@ class Results:
 
     def __init__(self, path: Path, *, check: bool = True) -> None:
         self.path = path
+        self._kept: dict[str, pl.DataFrame] = {}
         self.manifest: dict[str, Any] = read_manifest(path)
         if self.manifest["state"] != "complete":
             done = len(shards_in(path / "shards"))
@@ -120,8 +121,12 @@ class Results:
         table = self._read(name)
         return table.filter(pl.col("leg").is_not_null()) if "leg" in table.columns else table.clear()
 
-    @functools.cache  # noqa: B019 - a Results lives as long as the command
     def _read(self, name: str) -> pl.DataFrame:
+        if name not in self._kept:
+            self._kept[name] = self._loaded(name)
+        return self._kept[name]
+
+    def _loaded(self, name: str) -> pl.DataFrame:
         if name not in self.manifest["tables"]:
             return empty_table(name)
         # Opened here: polars takes names of files in UTF-8 only.
@@ -230,14 +235,14 @@ class _OfExperiment(Results):
 
     def __init__(self, whole: Results, name: str) -> None:  # the folder was checked when the whole was read
         self.path = whole.path
+        self._kept = {}
         self._whole = whole
         self.experiment = name
         table = whole.points.table
         self._runs = table.filter(pl.col(PREFIX + EXPERIMENT) == name)["run"]
         self.manifest = {**whole.manifest, "runs": self._runs.len()}
 
-    @functools.cache  # noqa: B019 - as the whole
-    def _read(self, name: str) -> pl.DataFrame:
+    def _loaded(self, name: str) -> pl.DataFrame:
         table = self._whole._read(name)
         if "run" in table.columns:
             table = table.filter(pl.col("run").is_in(self._runs.implode()))
