@@ -24,9 +24,9 @@ use crate::legs::connection::SplitConnection;
 use crate::legs::socket::{configure, dial, reset_on_close, switch_congestion};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
+use crate::shared::counts::End;
 use crate::shared::handover::{Accepted, Dialled};
 use crate::shared::log::quoted;
-use crate::shared::stats::End;
 use crate::shared::{Carried, Shared};
 
 /// Orders for a worker.
@@ -235,7 +235,7 @@ impl Worker {
     /// Adds the connection of a client whose server was dialled.
     fn connect(&mut self, accepted: Accepted, server: OwnedFd, began: Time) {
         let Accepted { client, ends, rule, permit } = accepted;
-        let account = self.shared.account(ends, rule, began, Some(permit));
+        let account = self.shared.account(&self.config, ends, rule, began, Some(permit));
         self.add(SplitConnection::new([client, server], account));
     }
 
@@ -255,7 +255,7 @@ impl Worker {
         let [source, _] = ends;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
         configure(&rule.client, &client, source.is_ipv6(), dscp, &self.shared.log);
-        let account = self.shared.account(ends, rule, began, Some(place.claim()));
+        let account = self.shared.account(&self.config, ends, rule, began, Some(place.claim()));
         self.add(SplitConnection::answered([client, server], account, connected));
     }
 
@@ -379,7 +379,7 @@ impl Handler for Worker {
     fn end(&mut self, key: Key, outcome: &Outcome) {
         let Some(mut connection) = self.event_loop.remove(key) else { return };
         connection.sockets.release(&mut self.memory);
-        self.shared.log.line(connection.close(outcome, self.event_loop.now()));
+        connection.close(outcome, &self.shared, self.event_loop.now());
     }
 
     fn obey(&mut self, order: Order) -> io::Result<()> {
