@@ -20,8 +20,8 @@ mod version;
 
 pub use command::main;
 pub use config::{
-    reference, Allow, Asking, AtLimit, Config, Forward, Leg, Limits, Network, Portion, Ports, RateSource, Rates,
-    Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
+    reference, Accounting, Allow, Asking, AtLimit, Config, Forward, Leg, Limits, Network, Portion, Ports, RateSource,
+    Rates, Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
 pub use perigee_text::Origin;

@@ -315,6 +315,8 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
         metrics: None,
         drain: Time::ZERO,
         upgrade_drain: Time::ZERO,
+        accounting: None,
+        metrics_subscribers: 0,
         splice: true,
         limits: Limits { connections, per_client: usize::MAX, held: proxy.memory, at_limit: AtLimit::Wait },
         allow: Allow {

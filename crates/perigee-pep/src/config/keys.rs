@@ -26,6 +26,7 @@ pub(super) static CONFIGURATION: Section = Section {
         key("legs", Kind::TablePer { of: "leg", section: &LEG }, "", "Settings of the sockets of one side, by a name."),
         key("rules", Kind::Tables(&RULE), "", "Settings by connection: the first rule that matches applies."),
         key("link", Kind::Table(&LINK), "", "The satellite link whose queue the service owns. Not given: the modem's."),
+        key("accounting", Kind::Table(&ACCOUNTING), "", "Lines of what each subscriber has used. Not given: none."),
         key("limits", Kind::Table(&LIMITS), "", "What the service may use at most."),
         key("service", Kind::Table(&SERVICE), "", "The service itself: threads, metrics, its end."),
     ],
@@ -348,6 +349,25 @@ pub(super) static SUBSCRIBER: Section = Section {
     ],
 };
 
+pub(super) static ACCOUNTING: Section = Section {
+    name: "accounting",
+    keys: &[
+        key(
+            "file",
+            PATH,
+            "",
+            "File that lines are added to; opened at the start, and again with SIGHUP, after it was moved away. Not given: the log.",
+        ),
+        key(
+            "every",
+            Kind::Time { min: Time::from_secs(1), max: DAY },
+            "60 s",
+            "Time from one line of a subscriber to the next; changes with SIGHUP.",
+        ),
+        key("connections", Kind::Bool, "false", "Each connection has a line, too, at its end; changes with SIGHUP."),
+    ],
+};
+
 pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &[
@@ -395,8 +415,21 @@ pub(super) static SERVICE: Section = Section {
             "Unix socket that `perigee-pep status` asks, for its owner only; `reload` and `upgrade` ask the one beside it, \
              with `.upgrade` after its name. Not given: none.",
         ),
-        key("metrics", ADDRESS, "", "HTTP address of `/metrics`, in Prometheus's text format. Not given: none."),
+        key(
+            "metrics",
+            ADDRESS,
+            "",
+            "HTTP address of `/metrics`, in Prometheus's text format or OpenMetrics, and of a page that draws them, `/`. \
+             Not given: none.",
+        ),
         key("metrics_remote", Kind::Bool, "false", "Allows `metrics` at an address that is not loopback."),
+        key(
+            "metrics_subscribers",
+            Kind::Integer { min: 0, max: 1000 },
+            "20",
+            "Addresses with metrics of their own, those that move most; the others are `others` together. Tables of \
+             `[[link.subscribers]]` always have theirs.",
+        ),
         key("drain", Kind::Time { min: Time::ZERO, max: DAY }, "30 s", "Time for connections to end after SIGTERM."),
         key(
             "upgrade_drain",
@@ -416,7 +449,7 @@ pub(super) static SERVICE: Section = Section {
 };
 
 /// Every table of the configuration.
-pub(super) static SECTIONS: [&Section; 13] = [
+pub(super) static SECTIONS: [&Section; 14] = [
     &CONFIGURATION,
     &ALLOW,
     &TRANSPARENT,
@@ -428,6 +461,7 @@ pub(super) static SECTIONS: [&Section; 13] = [
     &LINK,
     &SCHEDULE,
     &SUBSCRIBER,
+    &ACCOUNTING,
     &LIMITS,
     &SERVICE,
 ];

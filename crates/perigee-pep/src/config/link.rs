@@ -1,6 +1,6 @@
 //! `[link]`: the satellite link whose queue the service owns.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use perigee_share::Policy;
@@ -39,6 +39,11 @@ pub struct SatelliteLink {
 impl SatelliteLink {
     /// Name of subscribers that no table has, in metrics.
     pub(crate) const OTHERS: &str = "others";
+
+    /// The place among [`SatelliteLink::subscribers`] of the table that has a client's address.
+    pub(crate) fn table_of(&self, client: IpAddr) -> Option<usize> {
+        self.subscribers.iter().position(|table| table.sources.iter().any(|network| network.contains(client)))
+    }
 
     /// Whether another link has all settings of this one, wherever its configuration has them.
     pub(crate) fn is_as(&self, other: &Self) -> bool {

@@ -8,6 +8,7 @@ pub(crate) mod network;
 mod reader;
 mod tunnel;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,8 +50,32 @@ pub struct Config {
     pub tunnel: Option<Tunnel>,
     /// The satellite link whose queue the service owns.
     pub link: Option<Arc<SatelliteLink>>,
+    /// Lines of what each subscriber has used.
+    pub accounting: Option<Accounting>,
+    /// Addresses that metrics have by themselves; the others are one row.
+    pub metrics_subscribers: usize,
     /// Settings by connection: the first that matches; the last matches all.
     pub rules: Vec<Arc<Rule>>,
+}
+
+/// Lines of what each subscriber has used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accounting {
+    /// Where they go; `None`: into the log.
+    pub file: Option<PathBuf>,
+    /// Time from one line of a subscriber to the next.
+    pub every: Time,
+    /// Whether each connection has a line, too, at its end.
+    pub connections: bool,
+}
+
+/// Whose connections are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// Clients that a table of `[[link.subscribers]]` has together.
+    Table(String),
+    /// An address, or network of IPv6 ([`Allow::counted_as`]).
+    Address(IpAddr),
 }
 
 /// Limits of the service's resources.
@@ -186,10 +211,29 @@ pub struct Request<'a> {
     pub dscp: u8,
 }
 
+impl fmt::Display for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(name) => out.write_str(name),
+            Self::Address(address) => address.fmt(out),
+        }
+    }
+}
+
 impl Config {
     /// The first rule that matches.
     pub fn rule(&self, request: &Request<'_>) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.matches(request))
+    }
+
+    /// The subscriber that a client is.
+    pub(crate) fn subscriber(&self, client: IpAddr) -> Who {
+        let client = self.allow.counted_as(client);
+        let tables = self.link.as_ref().and_then(|link| Some(&link.subscribers[link.table_of(client)?]));
+        match tables.filter(|table| !table.is_each) {
+            Some(table) => Who::Table(table.name.clone()),
+            None => Who::Address(client),
+        }
     }
 
     /// Whether any rule makes clients wait for their server.

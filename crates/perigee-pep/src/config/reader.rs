@@ -13,7 +13,8 @@ use super::link::SatelliteLink;
 use super::link_reader::read_link;
 use super::network::{is_local_form, never};
 use super::{
-    Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
+    Accounting, Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelControl,
+    TunnelEnd,
 };
 
 impl Config {
@@ -48,6 +49,8 @@ impl Config {
             forwards,
             tunnel,
             link,
+            accounting: top.inner("accounting")?.map(|table| read_accounting(&table)).transpose()?,
+            metrics_subscribers: service.get::<u32>("metrics_subscribers")? as usize,
             rules,
         };
         let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
@@ -72,6 +75,11 @@ fn read_crossed(table: &Reader<'_>, allow: &Allow, rules: &[Arc<Rule>]) -> Resul
         return Err(table.error("leg", message, "use it in `[[rules]]`, as `client` or `server`"));
     }
     Ok(Arc::new(link))
+}
+
+fn read_accounting(table: &Reader<'_>) -> Result<Accounting, StrictError> {
+    let file = table.table.get::<String>("file")?.map(Into::into);
+    Ok(Accounting { file, every: table.get("every")?, connections: table.get("connections")? })
 }
 
 fn read_metrics(table: &Reader<'_>) -> Result<Option<SocketAddr>, StrictError> {

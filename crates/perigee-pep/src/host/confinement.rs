@@ -54,6 +54,11 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
             let _ = lchown(path, Some(user.0.as_raw()), Some(user.1.as_raw()));
         }
     }
+    // Root has made it a moment ago. After it was moved away the user makes it.
+    let is_new = |file: &&Path| fs::symlink_metadata(file).is_ok_and(|made| made.is_file() && made.len() == 0);
+    if let Some(file) = accounts(config).filter(|_| geteuid().is_root()).filter(is_new) {
+        let _ = lchown(file, Some(user.0.as_raw()), Some(user.1.as_raw()));
+    }
     let left = leave_root(user).map_err(|error| error.to_string());
     // Files of root are left to it only where Landlock says which.
     let overrides = landlock.is_ok() && (left.is_err() || !opens_all(config, file));
@@ -100,13 +105,14 @@ fn leave_root((user, group): (Uid, Gid)) -> io::Result<()> {
     }
 }
 
-/// Whether the user may open all that the service opens later, and remove its control socket. What is not there is no reason.
+/// Whether the user may open all that the service opens later, make the file of accounting, and remove its control socket. What is not there is no reason.
 fn opens_all(config: &Config, file: &Path) -> bool {
     let may = |path: &Path, rights| access(path, rights) != Err(Errno::ACCESS);
     let mut files = [file].into_iter().chain(config.tunnel.iter().flat_map(certificates));
     let has_device = config.transparent.is_none() || may(Path::new(DEVICE), Access::READ_OK | Access::WRITE_OK);
     let removes = config.control.as_ref().is_none_or(|control| may(&parent(control), Access::WRITE_OK));
-    has_device && removes && files.all(|file| may(file, Access::READ_OK))
+    let adds = accounts(config).is_none_or(|file| may(file, Access::WRITE_OK) && may(&parent(file), Access::WRITE_OK));
+    has_device && removes && adds && files.all(|file| may(file, Access::READ_OK))
 }
 
 /// Drops all capabilities but those of [`KEPT`] that it was started with. The programs that it executes have one.
@@ -148,6 +154,9 @@ fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> 
     if let Some(control) = &config.control {
         // The socket is removed in the end.
         rules.push((vec![parent(control)], AccessFs::RemoveFile.into()));
+    }
+    if let Some(file) = accounts(config) {
+        rules.push((vec![parent(file)], AccessFs::WriteFile | AccessFs::MakeReg));
     }
     if let Some(RateSource::Slots(slots)) = config.link.as_ref().map(|link| &link.source) {
         rules.push((folders(slots), read));
@@ -194,6 +203,11 @@ fn of_modem(config: &Config) -> Vec<PathBuf> {
     let line = head[..length].split(|byte| *byte == b'\n').next().and_then(|line| std::str::from_utf8(line).ok());
     let interpreter = line.and_then(|line| line.strip_prefix("#!")).and_then(|line| line.split_whitespace().next());
     [Some(&*words[0]), interpreter].into_iter().flatten().map(PathBuf::from).collect()
+}
+
+/// The file of accounting, which a reload opens again.
+fn accounts(config: &Config) -> Option<&Path> {
+    config.accounting.as_ref()?.file.as_deref()
 }
 
 /// The files of certificates that a reload reads again.

@@ -20,6 +20,12 @@ pub(crate) struct TcpInfo {
     pub(crate) rtt_us: u32,
     /// Retransmitted segments.
     pub(crate) retransmitted: u32,
+    /// Shortest round trip of late; 0 if it is not known.
+    pub(crate) least_rtt_us: u32,
+    /// Bytes that were written and not sent yet.
+    pub(crate) unsent: u32,
+    /// Time so far that the peer's window was closed while bytes waited.
+    pub(crate) closed_us: u64,
     /// Segments that arrived out of order; 0 before Linux 5.4, which does not count them.
     pub(crate) out_of_order: u32,
 }
@@ -30,6 +36,7 @@ impl TcpInfo {
         let (bytes, _) = tcp_info(socket)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (is_closed, is_last_acknowledgement) = (bytes[0] == TCP_CLOSE, bytes[0] == TCP_LAST_ACK);
+        let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let (in_flight, unsent) = (word(24), word(144));
         Ok(Self {
             is_closed,
@@ -37,6 +44,10 @@ impl TcpInfo {
             is_last_acknowledgement,
             rtt_us: word(68),
             retransmitted: word(100),
+            // The kernel's word for a round trip that it has not seen.
+            least_rtt_us: if word(148) == u32::MAX { 0 } else { word(148) },
+            unsent,
+            closed_us: long(176),
             out_of_order: word(224),
         })
     }

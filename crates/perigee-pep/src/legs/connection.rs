@@ -11,10 +11,11 @@ use super::carrier::{Memory, SocketCarrier, Sockets};
 use super::socket::close_in_order;
 use crate::event_loop::{Readiness, Turn};
 use crate::host::sys::{unacknowledged, TcpInfo};
-use crate::relay::{Progress, Relay, Side};
-use crate::shared::account::{in_words, Account, Outcome};
-use crate::shared::stats::End;
+use crate::relay::{Carrier as _, Progress, Relay, Side};
+use crate::shared::account::{in_words, Account, Legs, Outcome};
+use crate::shared::counts::End;
 use crate::shared::tap::Tap;
+use crate::shared::Shared;
 
 /// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
 /// an error nor the end of this process looks like the end of a stream.
@@ -101,13 +102,13 @@ impl SplitConnection {
             Phase::Open => {
                 let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
                 let progress = self.relay.advance(&mut carrier, budget);
-                self.account.count(&self.relay);
+                let held = [carrier.held(Side::Client), carrier.held(Side::Server)];
+                self.account.count(&self.relay, held, now);
                 if let Some(tap) = &self.tap {
                     tap.touch();
                 }
-                // Before the first byte there is nothing to see, and many connections end without one.
-                if self.relay.has_passed() && self.account.is_due(now) {
-                    self.sample();
+                if self.account.is_due(now) {
+                    self.sample(held[0] + held[1], now);
                 }
                 match progress {
                     Progress::Complete => self.phase = Phase::Closing,
@@ -118,7 +119,7 @@ impl SplitConnection {
                         return Err(self.failed(side.unwrap_or(Side::Client)));
                     }
                     Progress::OutOfBudget => return Ok(Turn::Again),
-                    Progress::Waiting => return Ok(Turn::Wait(None)),
+                    Progress::Waiting => return Ok(Turn::Wait(self.account.next_look())),
                 }
                 self.settle(now)
             }
@@ -134,23 +135,21 @@ impl SplitConnection {
         (is_last && is_all).then(|| LAST_ACKNOWLEDGEMENT.max(Time::from_micros(u64::from(info.rtt_us)) * 3))
     }
 
-    /// Ends the connection; returns its log line.
-    pub(crate) fn close(&mut self, outcome: &Outcome, now: Time) -> String {
-        self.account.count(&self.relay);
-        let [client, server] = self.sample();
-        let legs = format_args!(
-            " client_rtt_us={} client_retransmitted={} server_rtt_us={} server_retransmitted={}",
-            client.rtt_us, client.retransmitted, server.rtt_us, server.retransmitted,
-        );
-        self.account.close(outcome, "", legs, now)
+    /// Ends the connection, which the log and the accounts then have.
+    pub(crate) fn close(&mut self, outcome: &Outcome, shared: &Shared, now: Time) {
+        self.account.count(&self.relay, [0; 2], now);
+        let [client, server] = self.sample(0, now);
+        let sockets = &[(Side::Client, client), (Side::Server, server)];
+        shared.close(&self.account, outcome, Legs { sockets, tunnel_us: None }, now);
     }
 
-    /// Samples the kernel's state of both legs.
-    fn sample(&mut self) -> [TcpInfo; 2] {
+    /// Samples the kernel's state of both legs, while so many bytes are held.
+    fn sample(&mut self, held: usize, now: Time) -> [TcpInfo; 2] {
         let legs = self.last.take().unwrap_or_else(|| self.legs());
         for (side, info) in [Side::Client, Side::Server].into_iter().zip(&legs) {
             self.account.sample(side, info.rtt_us, info.retransmitted);
         }
+        self.account.look(legs.map(Into::into), held, now);
         legs
     }
 
@@ -171,6 +170,7 @@ impl SplitConnection {
     /// Ends the connection once nothing is unacknowledged; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
         let legs = self.legs();
+        self.account.look(legs.map(Into::into), 0, now);
         if self.phase == Phase::Closing && !self.is_in_order {
             for (side, _) in [Side::Client, Side::Server].into_iter().zip(legs).filter(|(_, info)| !info.is_closed) {
                 close_in_order(self.sockets.of(side));

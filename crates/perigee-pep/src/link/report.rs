@@ -8,8 +8,8 @@ use perigee_units::{Rate, Time};
 use super::flow::LEAST_SEGMENTS;
 use super::subscribers::{Line, Subscribers};
 use crate::config::Rates;
+use crate::shared::counts::family;
 use crate::shared::log::quoted;
-use crate::shared::stats::family;
 
 /// The last report of the link's thread.
 #[derive(Debug, Default)]

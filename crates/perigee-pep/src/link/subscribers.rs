@@ -58,7 +58,7 @@ impl Subscribers {
     pub(super) fn of(&mut self, client: IpAddr) -> u32 {
         let client = self.config.allow.counted_as(client);
         let classes = &self.link.subscribers;
-        let class = classes.iter().position(|class| class.sources.iter().any(|network| network.contains(client)));
+        let class = self.link.table_of(client);
         let who = match class {
             Some(at) if !classes[at].is_each => Who::Class(at),
             _ => Who::Address(client),

@@ -2,6 +2,8 @@
 //!
 //! Sockets are edge-triggered: a [`Relay`] remembers the readiness of an event until an operation would block.
 
+pub(crate) mod wait;
+
 use std::io;
 
 /// An end of a connection through the proxy.
@@ -104,11 +106,6 @@ impl Relay {
     /// Bytes that were passed on from a side.
     pub(crate) fn passed(&self, from: Side) -> u64 {
         self.sides[from as usize].passed
-    }
-
-    /// Whether bytes were passed on from either side.
-    pub(crate) fn has_passed(&self) -> bool {
-        self.sides.iter().any(|side| side.passed > 0)
     }
 
     /// Moves about `budget` bytes in each direction.

@@ -21,6 +21,7 @@ use rustix::process::geteuid;
 use crate::config::successors;
 use crate::error::ServiceError;
 use crate::host::channel::Channel;
+use crate::shared::counts::open_metrics;
 
 /// The listening sockets, and their clients.
 #[derive(Debug)]
@@ -242,16 +243,24 @@ fn accepted(listener: impl std::os::fd::AsFd) -> impl Iterator<Item = OwnedFd> {
 }
 
 fn answer(request: &[u8], metrics: impl Fn() -> String) -> Vec<u8> {
-    let (status, body) = if request.starts_with(b"GET /metrics ") {
-        ("200 OK", metrics())
-    } else {
-        ("404 Not Found", "metrics are at /metrics\n".to_owned())
+    let text = String::from_utf8_lossy(request);
+    let (status, kind, body) = match text.split(' ').take(2).collect::<Vec<_>>()[..] {
+        ["GET", "/metrics"] if accepts(&text, OPEN_METRICS) => ("200 OK", OPEN_METRICS, open_metrics(&metrics())),
+        ["GET", "/metrics"] => ("200 OK", PROMETHEUS, metrics()),
+        _ => ("404 Not Found", PROMETHEUS, "metrics are at /metrics\n".to_owned()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     (head + &body).into_bytes()
+}
+
+/// Whether a request accepts a kind of answer, but for its parameters.
+fn accepts(request: &str, kind: &str) -> bool {
+    let name = kind.split(';').next().unwrap_or(kind);
+    let mut headers = request.lines().filter_map(|line| line.split_once(':'));
+    headers.any(|(header, value)| header.eq_ignore_ascii_case("accept") && value.contains(name))
 }
 
 fn would_block(error: rustix::io::Errno) -> bool {
@@ -266,6 +275,9 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 const MOST: usize = 32;
 /// Clients accepted at each socket before signals are handled.
 const AT_ONCE: usize = 64;
+/// Kinds of answers.
+const PROMETHEUS: &str = "text/plain; version=0.0.4";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The end of the head of a request.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The longest head of a request, bytes.

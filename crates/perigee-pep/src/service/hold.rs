@@ -27,10 +27,10 @@ use crate::event_loop::{EventLoop, Handler, Key, Orders, Readiness, Task, Thread
 use crate::host::sys;
 use crate::host::tools::{execute, DEVICE};
 use crate::legs::socket::dial;
-use crate::shared::account::{in_words, Outcome};
+use crate::shared::account::{in_words, Legs, Outcome};
+use crate::shared::counts::End;
 use crate::shared::handover::{Dialled, Left};
 use crate::shared::permit::Reservation;
-use crate::shared::stats::End;
 use crate::shared::Shared;
 
 /// The thread that holds handshakes; it takes new configurations.
@@ -325,8 +325,8 @@ impl Holding {
     }
 
     fn log(&self, waiting: &Waiting, outcome: &Outcome) {
-        let account = self.shared.account(waiting.ends, waiting.rule.clone(), waiting.began, None);
-        self.shared.log.line(account.close(outcome, "", "", self.event_loop.now()));
+        let account = self.shared.account(&self.config, waiting.ends, waiting.rule.clone(), waiting.began, None);
+        self.shared.close(&account, outcome, Legs::default(), self.event_loop.now());
     }
 
     /// Gives the kernel a packet as received from the device.

@@ -1,5 +1,6 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
+mod accounting;
 pub(crate) mod answers;
 mod embedded;
 mod hold;
@@ -23,6 +24,7 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
+use self::accounting::AccountWriter;
 use self::answers::{control_socket, Answers, Control};
 use self::hold::{Hold, Waited};
 use self::listener::{addresses, Listener};
@@ -44,6 +46,7 @@ use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::link::{self, Division, Report};
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
+use crate::shared::records::Records;
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
 use crate::tunnel::{self, Known, Link};
@@ -99,6 +102,7 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let mut control = config.control.as_ref().map(open).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
+    let accounts = config.accounting.as_ref().map(accounting::open).transpose()?;
     let findings = survey(&config);
     // Confined, it makes and connects no such socket.
     let manager = Manager::new();
@@ -112,7 +116,16 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
-    let shared = Arc::new(Shared::new(stats, log, connections));
+    let (records, account_writer) = match config.accounting.clone().zip(accounts) {
+        Some((accounting, file)) => {
+            let (records, messages) = Records::new(&accounting);
+            let writer = AccountWriter::start(accounting, file, messages, stats.clone(), log.clone())?;
+            (Some(records), Some(writer))
+        }
+        None => (None, None),
+    };
+    stats.usage.round(config.metrics_subscribers, records.is_some());
+    let shared = Arc::new(Shared::new(stats, log, connections).with_records(records));
     let mut serve = |address| {
         let inherited = inherited.metrics().map(TcpListener::from);
         let own = inherited.filter(|socket| socket.local_addr().is_ok_and(|own| own == address));
@@ -132,7 +145,10 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
     drop(service);
-    // All users of the log have ended.
+    // All users of the lines of accounting have ended, and then of the log.
+    if let Some(writer) = account_writer {
+        writer.finish();
+    }
     writer.finish();
     ended
 }
@@ -161,6 +177,8 @@ struct Service {
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
+    /// When those who have metrics of their own are chosen next.
+    round: Time,
     /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
     peak: (u64, u64),
 }
@@ -220,6 +238,7 @@ impl Service {
             began: monotonic(),
             deadline: None,
             passes_by: false,
+            round: monotonic() + ROUND,
             peak: (0, 0),
         })
     }
@@ -255,6 +274,7 @@ impl Service {
             self.pass_by();
             self.pass_one_ways();
             self.look_at_memory();
+            self.look_at_subscribers();
             if self.division.as_ref().is_some_and(Division::has_failed) {
                 // Its limits would stay.
                 return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
@@ -309,6 +329,15 @@ impl Service {
         if [(peak.0, held, PEAK_BYTES), (peak.1, open, PEAK_CONNECTIONS)].into_iter().any(is_over) {
             return_memory();
             self.peak = (held, open);
+        }
+    }
+
+    /// Chooses from time to time who has metrics of their own.
+    fn look_at_subscribers(&mut self) {
+        let now = monotonic();
+        if now >= self.round {
+            self.round = now + ROUND;
+            self.shared.stats.usage.round(self.config.metrics_subscribers, self.shared.records.is_some());
         }
     }
 
@@ -416,6 +445,11 @@ impl Service {
             return Err(ServiceError::system("reload")(error));
         }
         link::check(&read)?;
+        if read.accounting.is_some() != self.config.accounting.is_some() {
+            let error = io::Error::other("`[accounting]` comes and goes with an upgrade or a restart only");
+            return Err(ServiceError::system("reload")(error));
+        }
+        let accounts = read.accounting.as_ref().map(accounting::open).transpose()?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
@@ -440,6 +474,12 @@ impl Service {
                 self.division =
                     Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
             }
+        }
+        if let Some((records, (accounting, file))) =
+            self.shared.records.as_ref().zip(config.accounting.clone().zip(accounts))
+            && !records.configure(accounting, file)
+        {
+            self.shared.log.line("accounting: the old file stays, since its disk is too slow".to_owned());
         }
         let (done, answers) = channel();
         self.listeners.retain(|listener| listener.is_of(&config));
@@ -473,6 +513,8 @@ fn connections(config: &Config) -> usize {
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
+/// Time between choices of who has metrics of their own.
+const ROUND: Time = Time::from_secs(10);
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.
 const PEAK_BYTES: u64 = 16 << 20;
 const PEAK_CONNECTIONS: u64 = 16;

@@ -24,9 +24,9 @@ use crate::legs::connection::SplitConnection;
 use crate::legs::socket::{configure, dial, reset_on_close, switch_congestion};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
+use crate::shared::counts::End;
 use crate::shared::handover::{Accepted, Dialled};
 use crate::shared::log::quoted;
-use crate::shared::stats::End;
 use crate::shared::{Carried, Shared};
 
 /// Orders for a worker.
@@ -238,7 +238,7 @@ impl Worker {
     /// Adds the connection of a client whose server was dialled.
     fn connect(&mut self, accepted: Accepted, server: OwnedFd, began: Time) {
         let Accepted { client, ends, rule, permit } = accepted;
-        let account = self.shared.account(ends, rule, began, Some(permit));
+        let account = self.shared.account(&self.config, ends, rule, began, Some(permit));
         self.add(SplitConnection::new([client, server], account));
     }
 
@@ -258,7 +258,7 @@ impl Worker {
         let [source, _] = ends;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
         configure(&rule.client, &client, source.is_ipv6(), dscp, &self.shared.log);
-        let account = self.shared.account(ends, rule, began, Some(place.claim()));
+        let account = self.shared.account(&self.config, ends, rule, began, Some(place.claim()));
         self.add(SplitConnection::answered([client, server], account, connected));
     }
 
@@ -393,7 +393,7 @@ impl Handler for Worker {
         if outcome.end == End::Unreached && (is_late || has_timed_out) {
             self.shared.silence.on_silence(account.ends, account.began);
         }
-        self.shared.log.line(connection.close(outcome, now));
+        connection.close(outcome, &self.shared, now);
     }
 
     fn obey(&mut self, order: Order) -> io::Result<()> {

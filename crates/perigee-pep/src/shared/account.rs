@@ -1,19 +1,22 @@
 //! Counters and log line of one connection, shared by workers and the tunnel.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use perigee_units::Time;
+use serde_json::{Map, Value};
 
+use super::counts::{Cause, Count, Counts, End, SIDES};
 use super::log::quoted;
 use super::permit::Permit;
-use super::stats::{End, RuleStats};
+use super::waits::{Look, Waits};
 use crate::config::Rule;
+use crate::host::sys::TcpInfo;
 use crate::relay::{Relay, Side};
 
-/// Ends and rule of a connection, and its share of the rule's counters.
+/// Ends and rule of a connection, and its share of the counts of its subscriber.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) rule: Arc<Rule>,
@@ -22,15 +25,18 @@ pub(crate) struct Account {
     pub(crate) began: Time,
     /// When the server answered.
     pub(crate) connected: Option<Time>,
-    stats: Opened,
+    counted: Counted,
     /// Its place among the connections, if a client has connected.
     _permit: Option<Permit>,
     /// Bytes counted so far, by the side that sent them.
     passed: [u64; 2],
     /// Retransmitted segments counted so far, by leg.
     retransmitted: [u32; 2],
-    /// When the legs are sampled next.
+    waits: Waits,
+    /// When the legs are looked at next, after which interval, and the bytes of both directions at the last look.
     due: Time,
+    interval: Time,
+    looked: u64,
 }
 
 /// Outcome of a connection, in the log's words.
@@ -40,75 +46,127 @@ pub(crate) struct Outcome {
     pub(crate) reason: String,
 }
 
-/// Counters of a rule; the connection counts as open until this is dropped.
+/// The legs of a connection at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Legs<'a> {
+    /// Those with a socket here.
+    pub(crate) sockets: &'a [(Side, TcpInfo)],
+    /// Round trip of the tunnel, if that is the other leg; 0 if it is not known.
+    pub(crate) tunnel_us: Option<u32>,
+}
+
+/// Counts of a subscriber by a rule; the connection counts as open, and its bytes as waiting, until this is dropped.
 #[derive(Debug)]
-struct Opened(Arc<RuleStats>);
+struct Counted {
+    counts: Arc<Counts>,
+    queued: u64,
+}
 
 impl Account {
     /// Counts a new connection, as open until this is dropped.
     pub(crate) fn open(
         ends: [SocketAddr; 2],
         rule: Arc<Rule>,
-        stats: Arc<RuleStats>,
+        counts: Arc<Counts>,
         began: Time,
         permit: Option<Permit>,
     ) -> Self {
-        stats.accepted.add(1);
+        counts.add(Count::Accepted, 1);
+        counts.add(Count::Open, 1);
         Self {
             rule,
             ends,
             began,
             connected: None,
-            stats: Opened::new(stats),
+            counted: Counted { counts, queued: 0 },
             _permit: permit,
             passed: [0; 2],
             retransmitted: [0; 2],
+            waits: Waits::default(),
             due: began,
+            interval: FIRST_LOOK,
+            looked: 0,
         }
     }
 
-    /// Counts the bytes passed on; after a reset that may be fewer than before.
-    pub(crate) fn count(&mut self, relay: &Relay) {
-        for side in [Side::Client, Side::Server] {
+    /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for: so many
+    /// bytes of it are held.
+    pub(crate) fn count(&mut self, relay: &Relay, held: [usize; 2], now: Time) {
+        let mut have_passed = [false; 2];
+        for side in SIDES {
             let (passed, counted) = (relay.passed(side), &mut self.passed[side as usize]);
             if passed > *counted {
-                self.stats.0.bytes[side as usize].add(passed - *counted);
+                self.counted.counts.add(Count::Bytes(side), passed - *counted);
                 *counted = passed;
+                have_passed[side as usize] = true;
             }
         }
+        self.waits.on_advance(have_passed, SIDES.map(|from| relay.wait(from, held[from as usize])), now);
     }
 
-    /// Whether the legs are due to be sampled: a second after the last time.
-    pub(crate) fn is_due(&mut self, now: Time) -> bool {
-        let is_due = now >= self.due;
-        if is_due {
-            self.due = now + INTERVAL;
+    /// Whether the legs are due to be looked at. Before the first byte there is nothing to see, and many connections end without one.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.bytes() > 0 && now >= self.due
+    }
+
+    /// When they have to be looked at though nothing passes: while bytes wait, or more have passed than a path takes at once.
+    pub(crate) fn next_look(&self) -> Option<Time> {
+        (self.waits.stands() || self.bytes() - self.looked > FIRST_WINDOW).then_some(self.due)
+    }
+
+    /// Counts what a look at both legs shows, while so many bytes are held.
+    pub(crate) fn look(&mut self, legs: [Look; 2], held: usize, now: Time) {
+        let limited = self.waits.look(legs, now);
+        for side in SIDES {
+            for cause in Cause::ALL {
+                match limited[side as usize][cause as usize] {
+                    0 => {}
+                    us => self.counted.counts.add(Count::LimitedUs(side, cause), us),
+                }
+            }
         }
-        is_due
+        self.counted.queue(held as u64 + legs.iter().map(|leg| leg.unsent).sum::<u64>());
+        self.interval = if self.bytes() == self.looked {
+            (self.interval * 2).min(LAST_LOOK)
+        } else if now > self.due + QUIET {
+            FIRST_LOOK
+        } else {
+            (self.interval + Time::from_nanos(self.interval.as_nanos() / 8)).min(LOOK)
+        };
+        (self.due, self.looked) = (now + self.interval, self.bytes());
     }
 
-    /// Counts a sample of a leg: its smoothed round trip, 0 if it has none yet, and all its retransmissions.
+    /// Counts a leg's smoothed round trip, 0 if it has none yet, and all its retransmissions.
     pub(crate) fn sample(&mut self, side: Side, round_trip_us: u32, retransmitted: u32) {
-        let leg = &self.stats.0.legs[side as usize];
+        let counts = &self.counted.counts;
         if round_trip_us > 0 {
-            leg.round_trips.add(1);
-            leg.round_trips_us.add(u64::from(round_trip_us));
+            counts.add(Count::RoundTrips(side), 1);
+            counts.add(Count::RoundTripsUs(side), u64::from(round_trip_us));
         }
         let counted = &mut self.retransmitted[side as usize];
-        leg.retransmitted.add(u64::from(retransmitted.saturating_sub(*counted)));
+        counts.add(Count::Retransmitted(side), u64::from(retransmitted.saturating_sub(*counted)));
         *counted = retransmitted.max(*counted);
     }
 
-    /// Counts its end and returns its log line. `through` and `legs` are further fields, each after a space.
-    pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: impl Display, now: Time) -> String {
-        self.stats.0.ends[outcome.end as usize].add(1);
+    /// Counts its end.
+    pub(crate) fn end(&self, outcome: &Outcome, legs: Legs<'_>) {
+        self.counted.counts.add(Count::Ended(outcome.end), 1);
+        if let Some(us) = legs.round_trips().and_then(|trips| saved_us(self.passed, trips, legs.handshake_us())) {
+            self.counted.counts.add(Count::Pages, 1);
+            self.counted.counts.add(Count::SavedUs, us);
+        }
+    }
+
+    /// Its line of the log.
+    pub(crate) fn line(&self, outcome: &Outcome, legs: Legs<'_>, now: Time) -> String {
+        let through = if legs.tunnel_us.is_some() { " through=tunnel" } else { "" };
         let connect = self.connected.map(|at| thousandths((at - self.began).as_micros()));
         let mut line = String::with_capacity(LINE);
         // It fails for no string.
         let _ = write!(
             line,
             "connection rule={} client={} server={}{through} end={} reason={} bytes_up={} bytes_down={} seconds={} \
-             connect_ms={}{legs}",
+             connect_ms={}",
             self.rule.name,
             self.ends[0],
             self.ends[1],
@@ -119,20 +177,93 @@ impl Account {
             thousandths((now - self.began).as_millis()),
             connect.as_deref().unwrap_or("-"),
         );
+        for (name, value) in legs.words() {
+            let _ = write!(line, " {name}={value}");
+        }
         line
     }
-}
 
-impl Opened {
-    fn new(stats: Arc<RuleStats>) -> Self {
-        stats.open.add(1);
-        Self(stats)
+    /// Its line of accounting.
+    pub(crate) fn record(&self, outcome: &Outcome, legs: Legs<'_>, now: Time) -> Map<String, Value> {
+        let mut record = Map::from_iter([
+            ("subscriber".to_owned(), (*self.counted.counts.who).into()),
+            ("rule".to_owned(), self.rule.name.clone().into()),
+            ("client".to_owned(), self.ends[0].to_string().into()),
+            ("server".to_owned(), self.ends[1].to_string().into()),
+            ("end".to_owned(), outcome.end.name().into()),
+            ("reason".to_owned(), outcome.reason.clone().into()),
+            ("bytes_up".to_owned(), self.passed[Side::Client as usize].into()),
+            ("bytes_down".to_owned(), self.passed[Side::Server as usize].into()),
+            ("seconds".to_owned(), (now - self.began).as_secs_f64().into()),
+            ("connect_ms".to_owned(), self.connect_ms().into()),
+        ]);
+        // A round trip of 0 is not known.
+        let known = legs.words().into_iter().filter(|(name, value)| *value > 0 || !name.ends_with("rtt_us"));
+        record.extend(known.map(|(name, value)| (name, value.into())));
+        record
+    }
+
+    fn connect_ms(&self) -> Option<f64> {
+        self.connected.map(|at| (at - self.began).as_millis_f64())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.passed[0] + self.passed[1]
     }
 }
 
-impl Drop for Opened {
+impl Legs<'_> {
+    /// What the other box has saved of the handshakes, µs: the server's is not over the satellite. It counts at the client's box.
+    fn handshake_us(&self) -> u64 {
+        let is_client_s = self.sockets.iter().all(|(side, _)| *side == Side::Client);
+        self.tunnel_us.filter(|_| is_client_s).map_or(0, u64::from)
+    }
+
+    /// The shortest round trip of each leg, as far as both are known.
+    fn round_trips(&self) -> Option<[u32; 2]> {
+        let sockets = self.sockets.iter().map(|(_, info)| info.least_rtt_us);
+        let known: Vec<u32> = sockets.chain(self.tunnel_us).filter(|us| *us > 0).collect();
+        known.try_into().ok()
+    }
+
+    fn words(&self) -> Vec<(String, u32)> {
+        let of_sockets = self.sockets.iter().flat_map(|(side, info)| {
+            [("rtt_us", info.rtt_us), ("retransmitted", info.retransmitted)]
+                .map(|(name, value)| (format!("{}_{name}", side.name()), value))
+        });
+        of_sockets.chain(self.tunnel_us.map(|us| ("tunnel_rtt_us".to_owned(), us))).collect()
+    }
+}
+
+/// What a connection has saved at least against one without a proxy, µs; `None` if it was shorter than a page.
+///
+/// A sender begins with ten segments (RFC 6928) and doubles what it sends in each round trip (RFC 5681): after k of them it has sent
+/// `FIRST_WINDOW` (2^k - 1) bytes. Without a proxy each of these round trips crosses both legs. With one, each leg has its own, at the same
+/// time: those of the longer one remain, so that each round after the first saves the shorter one. More than the rounds of the first
+/// `PAGE` bytes are not counted: a window may be large enough then.
+fn saved_us(passed: [u64; 2], [one, other]: [u32; 2], handshake_us: u64) -> Option<u64> {
+    let bytes = passed[0].max(passed[1]).min(PAGE);
+    if bytes <= FIRST_WINDOW {
+        return None;
+    }
+    let rounds = (bytes.div_ceil(FIRST_WINDOW) + 1).next_power_of_two().ilog2();
+    Some(u64::from(rounds - 1) * u64::from(one.min(other)) + handshake_us)
+}
+
+impl Counted {
+    fn queue(&mut self, queued: u64) {
+        if queued != self.queued {
+            self.counts.subtract(Count::Queued, self.queued);
+            self.counts.add(Count::Queued, queued);
+            self.queued = queued;
+        }
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.open.subtract(1);
+        self.queue(0);
+        self.counts.subtract(Count::Open, 1);
     }
 }
 
@@ -173,8 +304,16 @@ fn thousandths(count: u64) -> String {
 
 /// Bytes of most log lines of connections.
 const LINE: usize = 384;
-/// Sampling interval of the legs of an active connection.
-const INTERVAL: Time = Time::from_secs(1);
+/// Time to the second look at an active connection; it grows to [`LOOK`], and where nothing passes to [`LAST_LOOK`].
+const FIRST_LOOK: Time = Time::from_millis(100);
+const LOOK: Time = Time::from_secs(1);
+const LAST_LOOK: Time = Time::from_secs(16);
+/// Silence after which bytes begin another transfer.
+const QUIET: Time = Time::from_secs(2);
+/// What a sender may send at first: ten segments (RFC 6928) of 1448 bytes, with timestamps.
+const FIRST_WINDOW: u64 = 14_480;
+/// Bytes of a page, at most.
+const PAGE: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -183,22 +322,74 @@ mod tests {
     use crate::shared::stats::Stats;
 
     #[test]
-    fn a_leg_is_counted_as_it_was_last_seen() {
+    fn a_leg_is_counted_as_it_was_last_seen_and_nothing_is_left_of_a_connection() {
         let all = Arc::new(Stats::default());
-        let (clients, stats) = (Clients::new(all.clone()), all.rule("web"));
+        let (clients, counts) = (Clients::new(all.clone()), Arc::new(Counts::default()));
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
         let permit = clients.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
-        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1), Some(permit));
-        assert_eq!((stats.open.get(), all.open.get()), (1, 1));
-        assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));
+        let mut account = Account::open(ends, Arc::default(), counts.clone(), Time::from_secs(1), Some(permit));
         account.sample(Side::Server, 0, 0);
         account.sample(Side::Server, 600_000, 3);
         account.sample(Side::Server, 700_000, 5);
-        let [client, server] = &stats.legs;
-        assert_eq!((client.round_trips.get(), client.retransmitted.get()), (0, 0));
-        let counted = (server.round_trips.get(), server.round_trips_us.get(), server.retransmitted.get());
-        assert_eq!(counted, (2, 1_300_000, 5));
+        account.look([Look { unsent: 400, closed_us: 0 }, Look::default()], 30, Time::from_secs(2));
+        let seen = [
+            (Count::Open, 1),
+            (Count::RoundTrips(Side::Client), 0),
+            (Count::RoundTrips(Side::Server), 2),
+            (Count::RoundTripsUs(Side::Server), 1_300_000),
+            (Count::Retransmitted(Side::Server), 5),
+            (Count::Queued, 430),
+        ];
+        for (count, value) in seen {
+            assert_eq!(counts.read().get(count), value, "{}", count.name());
+        }
+        assert_eq!(all.open.get(), 1);
         drop(account);
-        assert_eq!((stats.open.get(), all.open.get()), (0, 0));
+        assert_eq!((counts.read().get(Count::Open), counts.read().get(Count::Queued), all.open.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn looks_are_close_at_first_and_rare_where_nothing_passes() {
+        let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+        let mut account = Account::open(ends, Arc::default(), Arc::default(), Time::ZERO, None);
+        assert!(!account.is_due(Time::ZERO) && account.next_look().is_none());
+        let waiting = [Look { unsent: 1, closed_us: 0 }, Look::default()];
+        let mut now = Time::from_secs(10);
+        let mut look = |account: &mut Account, bytes: u64| {
+            account.passed[0] += bytes;
+            account.look(waiting, 0, now);
+            let wait = account.next_look().unwrap() - now;
+            now = account.due;
+            wait.as_nanos() / 1_000_000
+        };
+        let growing: Vec<u64> = (0..25).map(|_| look(&mut account, 1)).collect();
+        assert_eq!((growing[0], growing[1], growing[24]), (100, 112, 1000));
+        assert!((10..14).contains(
+            &growing
+                .iter()
+                .scan(0, |sum, ms| {
+                    *sum += ms;
+                    Some(*sum)
+                })
+                .filter(|at| *at < 2200)
+                .count()
+        ));
+        let still: Vec<u64> = (0..5).map(|_| look(&mut account, 0)).collect();
+        assert_eq!(still, [2000, 4000, 8000, 16_000, 16_000]);
+        assert_eq!(look(&mut account, 1), 1000);
+    }
+
+    #[test]
+    fn a_page_saves_the_shorter_round_trip_for_each_round_after_the_first() {
+        let saved = |bytes: u64| saved_us([300, bytes], [20_000, 600_000], 0);
+        assert_eq!(saved(FIRST_WINDOW), None);
+        for (windows, rounds) in [(2, 1), (3, 1), (4, 2), (7, 2), (8, 3)] {
+            assert_eq!(saved(windows * FIRST_WINDOW), Some(rounds * 20_000), "{windows}");
+        }
+        assert_eq!(
+            (saved(FIRST_WINDOW + 1), saved(PAGE), saved(1 << 40)),
+            (Some(20_000), Some(120_000), Some(120_000))
+        );
+        assert_eq!(saved_us([100_000, 0], [600_000, 20_000], 600_000), Some(2 * 20_000 + 600_000));
     }
 }

@@ -2,12 +2,16 @@
 
 pub(crate) mod account;
 mod carried;
+pub(crate) mod counts;
 pub(crate) mod handover;
 pub(crate) mod log;
 pub(crate) mod permit;
+pub(crate) mod records;
 pub(crate) mod silence;
 pub(crate) mod stats;
 pub(crate) mod tap;
+mod usage;
+pub(crate) mod waits;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,11 +22,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use perigee_units::Time;
 
-use self::account::Account;
+use self::account::{Account, Legs, Outcome};
 pub use self::carried::Carried;
 use self::handover::{Accepted, Dialled, Left, TunnelOrder};
 use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
+use self::records::Records;
 use self::silence::Silence;
 use self::stats::Stats;
 use self::tap::{Crossing, ForLink, Tap};
@@ -45,6 +50,8 @@ pub(crate) struct Shared {
     tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
     /// Messages to the thread that divides the link, if there is one.
     link: OnceLock<Sender<ForLink>>,
+    /// The lines of accounting, if they are kept.
+    pub(crate) records: Option<Records>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
     /// Clients that wait for their server, while no thread has them.
@@ -62,9 +69,15 @@ impl Shared {
             watched: None,
             tunnel: OnceLock::new(),
             link: OnceLock::new(),
+            records: None,
             dialled: Mutex::default(),
             left: Mutex::default(),
         }
+    }
+
+    /// Keeps lines of accounting.
+    pub(crate) fn with_records(self, records: Option<Records>) -> Self {
+        Self { records, ..self }
     }
 
     /// Keeps a list of the connections.
@@ -86,13 +99,23 @@ impl Shared {
     /// The account of a new connection, which holds its place until this is dropped.
     pub(crate) fn account(
         &self,
+        config: &Config,
         ends: [SocketAddr; 2],
         rule: Arc<Rule>,
         began: Time,
         permit: Option<Permit>,
     ) -> Account {
-        let stats = self.stats.rule(&rule.name);
-        Account::open(ends, rule, stats, began, permit)
+        let counts = self.stats.usage.of(&rule.name, config.subscriber(ends[0].ip()));
+        Account::open(ends, rule, counts, began, permit)
+    }
+
+    /// Counts, logs and tells the end of a connection.
+    pub(crate) fn close(&self, account: &Account, outcome: &Outcome, legs: Legs<'_>, now: Time) {
+        account.end(outcome, legs);
+        self.log.line(account.line(outcome, legs, now));
+        if let Some(records) = &self.records {
+            records.connection(&self.stats, || account.record(outcome, legs, now));
+        }
     }
 
     /// Adds the tunnel.

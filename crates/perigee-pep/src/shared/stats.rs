@@ -1,11 +1,13 @@
 //! Counters of the service, with their form in `status` and Prometheus.
 
-use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use perigee_units::Time;
+
+use super::counts::{families, family, Cause, Count, End, SIDES};
+use super::usage::Usage;
+use crate::relay::Side;
 
 /// Counters of the service.
 #[derive(Debug, Default)]
@@ -32,75 +34,18 @@ pub(crate) struct Stats {
     pub(crate) tunnel_handshakes: Gauge,
     /// Log lines that were dropped.
     pub(crate) unlogged: Counter,
-    rules: Mutex<BTreeMap<String, Arc<RuleStats>>>,
-}
-
-/// Counters of the connections of a rule.
-#[derive(Debug, Default)]
-pub(crate) struct RuleStats {
-    pub(crate) accepted: Counter,
-    pub(crate) open: Gauge,
-    /// Bytes from clients to servers, and from servers to clients.
-    pub(crate) bytes: [Spread; 2],
-    /// The legs to clients and to servers.
-    pub(crate) legs: [LegStats; 2],
-    /// Ends, by [`End`].
-    pub(crate) ends: [Counter; End::ALL.len()],
-}
-
-/// Counters of one side's sockets.
-#[derive(Debug, Default)]
-pub(crate) struct LegStats {
-    /// Retransmitted segments.
-    pub(crate) retransmitted: Counter,
-    /// Smoothed round trips that were read, and their sum.
-    pub(crate) round_trips: Counter,
-    pub(crate) round_trips_us: Counter,
-}
-
-/// Outcome of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Both streams reached their ends.
-    Complete,
-    /// One side reset it, or vanished.
-    Failed,
-    /// The server could not be reached.
-    Unreached,
-    /// The service ended it: drain, or an error of its own.
-    Aborted,
+    /// Lines of accounting that were not written.
+    pub(crate) unwritten: Counter,
+    pub(crate) usage: Usage,
 }
 
 /// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
-/// A number that grows at each turn of a connection: each thread counts in a place of its own, so that no cache line passes between
-/// processors.
-#[derive(Debug, Default)]
-pub(crate) struct Spread([Place; PLACES]);
-
-/// Two cache lines, which processors fetch together.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Place(Counter);
-
 /// A number that grows and shrinks.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicU64);
-
-impl End {
-    const ALL: [Self; 4] = [Self::Complete, Self::Failed, Self::Unreached, Self::Aborted];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-            Self::Unreached => "unreached",
-            Self::Aborted => "aborted",
-        }
-    }
-}
 
 impl Counter {
     pub(crate) fn add(&self, count: u64) {
@@ -109,16 +54,6 @@ impl Counter {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Spread {
-    pub(crate) fn add(&self, count: u64) {
-        self.0[PLACE.with(|place| *place)].0.add(count);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.iter().map(|place| place.0.get()).sum()
     }
 }
 
@@ -148,16 +83,12 @@ impl Gauge {
 }
 
 impl Stats {
-    /// The counters of a rule; they survive a new configuration that has a rule of the same name.
-    pub(crate) fn rule(&self, name: &str) -> Arc<RuleStats> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default().clone()
-    }
-
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
             "state {state}\nprocess {}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
-             tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\none_way_paths {}\nunlogged {}\n",
+             tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\none_way_paths {}\n\
+             unlogged {}\nunwritten {}\n",
             std::process::id(),
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
@@ -171,33 +102,40 @@ impl Stats {
             self.paused.get(),
             self.one_ways.get(),
             self.unlogged.get(),
+            self.unwritten.get(),
         );
-        self.each(|name, rule| {
-            let [up, down] = &rule.bytes;
+        for (name, rule) in self.usage.rules() {
             let _ = write!(
                 out,
                 "rule {name} open {} accepted {} bytes_up {} bytes_down {}",
-                rule.open.get(),
-                rule.accepted.get(),
-                up.get(),
-                down.get(),
+                rule.get(Count::Open),
+                rule.get(Count::Accepted),
+                rule.get(Count::Bytes(Side::Client)),
+                rule.get(Count::Bytes(Side::Server)),
             );
             for end in End::ALL {
-                let _ = write!(out, " {} {}", end.name(), rule.ends[end as usize].get());
+                let _ = write!(out, " {} {}", end.name(), rule.get(Count::Ended(end)));
+            }
+            for count in [Count::Queued, Count::Pages, Count::SavedUs] {
+                let _ = write!(out, " {} {}", count.name(), rule.get(count));
             }
             out.push('\n');
-            for (at, leg) in LEGS.into_iter().enumerate() {
-                let of = &rule.legs[at];
-                let _ = writeln!(
+            for leg in SIDES {
+                let _ = write!(
                     out,
-                    "leg {name} {leg} sent_bytes {} retransmitted {} round_trips {} round_trips_us {}",
-                    rule.bytes[1 - at].get(),
-                    of.retransmitted.get(),
-                    of.round_trips.get(),
-                    of.round_trips_us.get(),
+                    "leg {name} {} sent_bytes {} retransmitted {} round_trips {} round_trips_us {}",
+                    leg.name(),
+                    rule.get(Count::Bytes(leg.opposite())),
+                    rule.get(Count::Retransmitted(leg)),
+                    rule.get(Count::RoundTrips(leg)),
+                    rule.get(Count::RoundTripsUs(leg)),
                 );
+                for cause in Cause::ALL {
+                    let _ = write!(out, " {}_us {}", cause.name(), rule.get(Count::LimitedUs(leg, cause)));
+                }
+                out.push('\n');
             }
-        });
+        }
         out
     }
 
@@ -221,87 +159,48 @@ impl Stats {
             ("paused_total", "counter", "Times at which a limit stopped listening.", self.paused.get()),
             ("one_way_paths", "gauge", "Paths passed by: answers do not pass this host.", self.one_ways.get()),
             ("unlogged_total", "counter", "Lines that the log had no room for.", self.unlogged.get()),
+            ("unwritten_total", "counter", "Lines of accounting that were not written.", self.unwritten.get()),
         ] {
             family(&mut out, name, kind, help, &[(String::new(), value)]);
         }
-        let (mut accepted, mut open, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut retransmitted, mut round_trips, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        self.each(|name, rule| {
-            accepted.push((format!("{{rule=\"{name}\"}}"), rule.accepted.get()));
-            open.push((format!("{{rule=\"{name}\"}}"), rule.open.get()));
-            for (at, leg) in LEGS.into_iter().enumerate() {
-                // Bytes sent to a client came from the server.
-                let (direction, sent) = (["down", "up"][at], rule.bytes[1 - at].get());
-                bytes.push((format!("{{rule=\"{name}\",direction=\"{direction}\",leg=\"{leg}\"}}"), sent));
-                let (labels, of) = (format!("{{rule=\"{name}\",leg=\"{leg}\"}}"), &rule.legs[at]);
-                retransmitted.push((labels.clone(), of.retransmitted.get()));
-                round_trips.push((format!("_sum{labels}"), of.round_trips_us.get() as f64 / 1e6));
-                round_trips.push((format!("_count{labels}"), of.round_trips.get() as f64));
-            }
-            for end in End::ALL {
-                let labels = format!("{{rule=\"{name}\",end=\"{}\"}}", end.name());
-                ends.push((labels, rule.ends[end as usize].get()));
-            }
-        });
-        family(&mut out, "rule_accepted_total", "counter", "Accepted connections.", &accepted);
-        family(&mut out, "rule_connections", "gauge", "Open connections of a rule.", &open);
-        let help = "Bytes passed on, up from clients, down to them, and the leg that they are sent to.";
-        family(&mut out, "rule_bytes_total", "counter", help, &bytes);
-        family(&mut out, "rule_retransmitted_total", "counter", "Retransmitted segments.", &retransmitted);
-        let help = "Smoothed round trips, read each second while bytes pass and at the end.";
-        family(&mut out, "rule_round_trip_seconds", "summary", help, &round_trips);
-        family(&mut out, "rule_ended_total", "counter", "Ended connections.", &ends);
+        let rules = self.usage.rules().into_iter().map(|(rule, totals)| (format!("rule=\"{rule}\""), totals));
+        families(&mut out, "rule", &rules.collect::<Vec<_>>());
+        let subscribers = self.usage.subscribers().into_iter();
+        let rows = subscribers.map(|(who, rule, totals)| (format!("subscriber=\"{who}\",rule=\"{rule}\""), totals));
+        families(&mut out, "subscriber", &rows.collect::<Vec<_>>());
         out
     }
-
-    fn each(&self, mut row: impl FnMut(&str, &RuleStats)) {
-        for (name, rule) in &*self.rules.lock().unwrap_or_else(PoisonError::into_inner) {
-            row(name, rule);
-        }
-    }
-}
-
-/// Writes a metric: labels and value of each row.
-pub(crate) fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
-    let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
-    for (labels, value) in rows {
-        let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");
-    }
-}
-
-/// Names of [`RuleStats::legs`].
-const LEGS: [&str; 2] = ["client", "server"];
-
-/// Places of a [`Spread`]; with more threads some share one.
-const PLACES: usize = 16;
-static THREADS: AtomicUsize = AtomicUsize::new(0);
-thread_local! {
-    static PLACE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % PLACES;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Who;
 
     #[test]
-    fn status_and_metrics_have_each_rule() {
+    fn status_and_metrics_have_each_rule_and_subscriber() {
         let stats = Stats::default();
         stats.open.add(3);
         stats.open.subtract(1);
-        let rule = stats.rule("web");
-        rule.accepted.add(2);
-        rule.bytes[1].add(1000);
-        rule.ends[End::Failed as usize].add(1);
-        rule.legs[1].round_trips.add(2);
-        rule.legs[1].round_trips_us.add(1_200_000);
-        assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
+        let web = || stats.usage.of("web", Who::Table("ship".to_owned()));
+        web().add(Count::Accepted, 2);
+        web().add(Count::Bytes(Side::Server), 1000);
+        web().add(Count::Ended(End::Failed), 1);
+        web().add(Count::RoundTrips(Side::Server), 2);
+        web().add(Count::RoundTripsUs(Side::Server), 1_200_000);
+        web().add(Count::LimitedUs(Side::Client, Cause::Path), 2_500_000);
+        web().add(Count::Queued, 77);
         assert_eq!(
             stats.status(Time::from_secs(5), "running").replace(&std::process::id().to_string(), "77"),
             "state running\nprocess 77\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
-             tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\none_way_paths 0\nunlogged 0\n\
-             rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
-             leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
-             leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"
+             tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\none_way_paths 0\n\
+             unlogged 0\nunwritten 0\n\
+             rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0 \
+             queue_bytes 77 pages 0 saved_us 0\n\
+             leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0 \
+             path_us 2500000 reader_us 0 arrival_us 0\n\
+             leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000 \
+             path_us 0 reader_us 0 arrival_us 0\n"
         );
         let text = stats.prometheus();
         for line in [
@@ -312,23 +211,18 @@ mod tests {
             "perigee_pep_rule_round_trip_seconds_sum{rule=\"web\",leg=\"server\"} 1.2",
             "perigee_pep_rule_round_trip_seconds_count{rule=\"web\",leg=\"server\"} 2",
             "perigee_pep_rule_ended_total{rule=\"web\",end=\"failed\"} 1",
+            "perigee_pep_rule_queue_bytes{rule=\"web\"} 77",
+            "perigee_pep_subscriber_limited_seconds_total{subscriber=\"ship\",rule=\"web\",leg=\"client\",by=\"path\"} 2.5",
+            "perigee_pep_subscriber_bytes_total{subscriber=\"others\",rule=\"web\",direction=\"up\",leg=\"server\"} 0",
         ] {
             assert!(text.lines().any(|each| each == line), "{line}\n{text}");
         }
     }
 
     #[test]
-    fn bytes_of_all_threads_are_counted_and_no_two_threads_share_a_cache_line() {
-        let stats = RuleStats::default();
-        std::thread::scope(|scope| (0..2 * PLACES).for_each(|_| drop(scope.spawn(|| stats.bytes[0].add(3)))));
-        assert_eq!((stats.bytes[0].get(), stats.bytes[1].get()), (6 * PLACES as u64, 0));
-        assert_eq!((size_of::<Place>(), align_of::<Spread>()), (128, 128));
-    }
-
-    #[test]
     fn each_metric_of_the_dashboard_and_the_alerts_is_exported() {
         let stats = Stats::default();
-        stats.rule("web");
+        stats.usage.of("web", Who::Table("ship".to_owned()));
         let exported = stats.prometheus();
         let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let dashboard = include_str!("../../../../packaging/grafana-perigee-pep.json");

@@ -83,7 +83,12 @@ impl Ends {
 
     /// Bytes that wait for stream or socket.
     pub(crate) fn held(&self) -> usize {
-        self.outgoing.len() + self.unread()
+        self.outgoing() + self.unread()
+    }
+
+    /// Bytes that wait for the stream.
+    pub(crate) fn outgoing(&self) -> usize {
+        self.outgoing.len()
     }
 
     /// Whether the reader at the socket is so far behind that no more is read ahead: the other box may fill the window of the

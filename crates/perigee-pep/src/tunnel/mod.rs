@@ -264,7 +264,8 @@ impl TunnelHandler {
             let Accepted { client, ends: [source, destination], rule, permit } = accepted;
             let first = Opening { source, destination }.encode();
             let ends = Ends::new((client, Side::Client), stream, first, Bytes::new(), &self.shared.stats);
-            let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+            let (config, now) = (&self.config, self.event_loop.now());
+            let account = self.shared.account(config, [source, destination], rule, now, Some(permit));
             self.add(handle, ends, account);
         }
     }
@@ -370,7 +371,8 @@ impl TunnelHandler {
         let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)
             .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
         let ends = Ends::new((server, Side::Server), stream, Vec::new(), arrived, &self.shared.stats);
-        let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+        let (config, now) = (&self.config, self.event_loop.now());
+        let account = self.shared.account(config, [source, destination], rule, now, Some(permit));
         self.add(handle, ends, account);
         Ok(())
     }
@@ -458,7 +460,7 @@ impl Handler for TunnelHandler {
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
-        self.shared.log.line(passage.close(outcome, tunnel.as_deref(), self.event_loop.now()));
+        passage.close(outcome, tunnel.as_deref(), &self.shared, self.event_loop.now());
         if let Some(tunnel) = tunnel {
             release(tunnel, passage.ends.stream, Failure::Other);
         }

@@ -9,9 +9,11 @@ use super::record::{Failure, Head};
 use crate::event_loop::{Readiness, Turn};
 use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::legs::socket::close_in_order;
-use crate::relay::{Progress, Relay, Side};
-use crate::shared::account::{in_words, Account, Outcome};
-use crate::shared::stats::End;
+use crate::relay::{Carrier as _, Progress, Relay, Side};
+use crate::shared::account::{in_words, Account, Legs, Outcome};
+use crate::shared::counts::End;
+use crate::shared::waits::Look;
+use crate::shared::Shared;
 
 /// A connection with its socket at this box and its stream.
 #[derive(Debug)]
@@ -126,7 +128,7 @@ impl Passage {
         now: Time,
     ) -> Result<Turn, Outcome> {
         if self.account.is_due(now) {
-            self.sample(tunnel.as_deref());
+            self.sample(tunnel.as_deref(), now);
         }
         let mut carrier = StreamCarrier { ends: &mut self.ends, tunnel };
         let side = carrier.ends.side;
@@ -162,16 +164,17 @@ impl Passage {
                     Progress::Lost => {
                         let kind = self.relay.failure(side);
                         carrier.abandon(kind.map_or(Failure::Other, Failure::of_kind));
-                        self.account.count(&self.relay);
+                        self.account.count(&self.relay, [0; 2], now);
                         return Err(self.failed(side));
                     }
                     Progress::Waiting | Progress::OutOfBudget => {
-                        self.account.count(&self.relay);
+                        let held = [carrier.held(Side::Client), carrier.held(Side::Server)];
+                        self.account.count(&self.relay, held, now);
                         let is_over = progress == Progress::OutOfBudget;
-                        return Ok(if is_over { Turn::Again } else { Turn::Wait(None) });
+                        return Ok(if is_over { Turn::Again } else { Turn::Wait(self.account.next_look()) });
                     }
                 }
-                self.account.count(&self.relay);
+                self.account.count(&self.relay, [0; 2], now);
             }
             // A failure shows itself in how the stream ends.
             PassagePhase::Closing | PassagePhase::Failing(_) => drop(carrier.flush()),
@@ -179,24 +182,25 @@ impl Passage {
         self.settle(now)
     }
 
-    /// Ends the connection; returns its log line.
-    pub(crate) fn close(&mut self, outcome: &Outcome, tunnel: Option<&Connection>, now: Time) -> String {
-        self.account.count(&self.relay);
-        let (info, round_trip_us) = self.sample(tunnel);
-        let leg = self.ends.side.name();
-        let legs = format!(
-            " {leg}_rtt_us={} {leg}_retransmitted={} tunnel_rtt_us={round_trip_us}",
-            info.rtt_us, info.retransmitted,
-        );
-        self.account.close(outcome, " through=tunnel", &legs, now)
+    /// Ends the connection, which the log and the accounts then have.
+    pub(crate) fn close(&mut self, outcome: &Outcome, tunnel: Option<&Connection>, shared: &Shared, now: Time) {
+        self.account.count(&self.relay, [0; 2], now);
+        let (info, round_trip_us) = self.sample(tunnel, now);
+        let sockets = &[(self.ends.side, info)];
+        shared.close(&self.account, outcome, Legs { sockets, tunnel_us: Some(round_trip_us) }, now);
     }
 
     /// Samples the kernel's state of the socket, and the round trip of the tunnel, which is the other leg.
-    fn sample(&mut self, tunnel: Option<&Connection>) -> (TcpInfo, u32) {
+    fn sample(&mut self, tunnel: Option<&Connection>, now: Time) -> (TcpInfo, u32) {
         let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
         let round_trip_us = tunnel.and_then(|tunnel| tunnel.rtt(PathId::ZERO)).map_or(0, |rtt| rtt.as_micros() as u32);
         self.account.sample(self.ends.side, info.rtt_us, info.retransmitted);
         self.account.sample(self.ends.side.opposite(), round_trip_us, 0);
+        let outgoing = self.ends.outgoing();
+        let mut looks = [Look::default(); 2];
+        looks[self.ends.side as usize] = info.into();
+        looks[self.ends.side.opposite() as usize].unsent = outgoing as u64;
+        self.account.look(looks, self.ends.held() - outgoing, now);
         (info, round_trip_us)
     }
 
@@ -280,10 +284,10 @@ mod tests {
         let stats = Arc::new(Stats::default());
         let ends = Ends::new((near.into(), Side::Client), stream, Vec::new(), arrived, &stats);
         let addresses = ["10.0.0.1:5", "10.0.0.2:80"].map(|address| address.parse().unwrap());
-        let account = Account::open(addresses, Arc::default(), stats.rule("far"), Time::ZERO, None);
+        let account = Account::open(addresses, Arc::default(), Arc::default(), Time::ZERO, None);
         let mut passage = Passage::new(ends, ConnectionHandle(0), account);
         passage.on_socket(Readiness { is_writable: true, ..Readiness::default() }, Time::ZERO);
-        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Turn::Wait(None) {}
+        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() == Turn::Again {}
         let taken = |passage: &Passage| {
             passage.relay.passed(Side::Server) - u64::from(unacknowledged(passage.ends.socket()).unwrap())
         };

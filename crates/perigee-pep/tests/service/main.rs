@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the environment, and poll for what the service writes")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod accounting;
 mod confinement;
 mod doctor;
 mod guide;

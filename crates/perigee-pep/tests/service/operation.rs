@@ -248,6 +248,18 @@ fn status_and_metrics_show_what_happens() {
         text.contains("\nperigee_pep_rule_bytes_total{rule=\"other\",direction=\"up\",leg=\"server\"} 64\n"),
         "{text}"
     );
+    // Its client is known by its address, and OpenMetrics have an end.
+    let mut metrics = world.router.connect("127.0.0.1:9100");
+    metrics
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\naccept: application/openmetrics-text;q=0.9\r\n\r\n")
+        .unwrap();
+    let open = String::from_utf8(read_all(&mut metrics).0).unwrap();
+    assert!(
+        open.contains("\r\nContent-Type: application/openmetrics-text; version=1.0.0") && open.ends_with("\n# EOF\n")
+    );
+    assert!(open.contains("\n# TYPE perigee_pep_subscriber_bytes counter\n"), "{open}");
+    let own = "\nperigee_pep_subscriber_bytes_total{subscriber=\"10.1.0.2\",rule=\"other\",direction=\"up\",leg=\"server\"} 64\n";
+    assert!(open.contains(own), "{open}");
     // The connection is open, and its legs were looked at.
     for leg in ["client", "server"] {
         let name = format!("perigee_pep_rule_round_trip_seconds_count{{rule=\"other\",leg=\"{leg}\"}} ");

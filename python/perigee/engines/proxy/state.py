@@ -67,6 +67,8 @@ def _read(words: list[str], into: ProxyState) -> str:
             into.rules[name] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
         case ["leg", rule, side, *rest]:
             into.legs[rule, side] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
+        case ["link" | "subscriber", *_]:
+            pass
         case [name, value]:
             into.totals[name] = int(value)
         case _:

@@ -1,0 +1,276 @@
+//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections that ended.
+//!
+//! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
+//! that can be written says how many were lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use perigee_units::Time;
+use serde_json::{Map, Value};
+
+use crate::config::Accounting;
+use crate::error::ServiceError;
+use crate::host::clock::{monotonic, seconds_since_1970};
+use crate::shared::counts::Count;
+use crate::shared::log::Log;
+use crate::shared::records::ForWriter;
+use crate::shared::stats::Stats;
+
+/// The thread that writes; it ends, after the last lines, with the last [`Records`](crate::shared::records::Records).
+#[derive(Debug)]
+pub(crate) struct AccountWriter(Receiver<()>);
+
+/// The state of the thread.
+struct Writing {
+    accounting: Accounting,
+    file: Option<File>,
+    stats: Arc<Stats>,
+    log: Log,
+    /// When the interval began, and when it ends.
+    began: Time,
+    due: Time,
+    /// Lines that were not written, and are not told of yet, as the counter has them.
+    told: u64,
+    /// Whether the last line was written in part only.
+    is_torn: bool,
+}
+
+impl AccountWriter {
+    /// Starts the thread.
+    pub(crate) fn start(
+        accounting: Accounting,
+        file: Option<File>,
+        messages: Receiver<ForWriter>,
+        stats: Arc<Stats>,
+        log: Log,
+    ) -> Result<Self, ServiceError> {
+        let now = monotonic();
+        let due = now + accounting.every;
+        let writing = Writing { accounting, file, stats, log, began: now, due, told: 0, is_torn: false };
+        let (running, ended) = channel();
+        let run = move || {
+            let _running: std::sync::mpsc::Sender<()> = running;
+            writing.run(&messages);
+        };
+        Builder::new().name("pep-accounts".to_owned()).spawn(run).map_err(ServiceError::system("accounting"))?;
+        Ok(Self(ended))
+    }
+
+    /// Waits for the last lines, but not for a disk that takes none.
+    pub(crate) fn finish(self) {
+        // The thread sends nothing, and ends.
+        let _ = self.0.recv_timeout(LAST_LINES);
+    }
+}
+
+/// Opens the file that lines are added to, which must not be a pipe that nobody reads.
+///
+/// # Errors
+/// If the system refuses it.
+pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
+    let Some(path) = &accounting.file else { return Ok(None) };
+    let open = |path: &Path| {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o640).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+        options.open(path)
+    };
+    let file = open(path).map_err(ServiceError::system(&format!("accounting.file {}", path.display())))?;
+    Ok(Some(file))
+}
+
+impl Writing {
+    fn run(mut self, messages: &Receiver<ForWriter>) {
+        loop {
+            let pause = self.due - monotonic();
+            match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
+                Ok(ForWriter::Connection(record)) => self.line("connection", record),
+                Ok(ForWriter::Configure(accounting, file)) => self.configure(accounting, file),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if monotonic() >= self.due {
+                self.tell();
+            }
+        }
+        self.tell();
+    }
+
+    fn configure(&mut self, accounting: Accounting, file: Option<File>) {
+        // Where the lines were until now.
+        self.tell();
+        self.due = self.began + accounting.every;
+        (self.accounting, self.file, self.is_torn) = (accounting, file, false);
+    }
+
+    /// Ends an interval with a line of each subscriber and rule.
+    fn tell(&mut self) {
+        let now = monotonic();
+        let seconds = (now - self.began).as_secs_f64();
+        for (who, rule, used) in self.stats.usage.tell() {
+            let mut record = Map::from_iter([
+                ("seconds".to_owned(), seconds.into()),
+                ("subscriber".to_owned(), who.into()),
+                ("rule".to_owned(), rule.into()),
+            ]);
+            record.extend(Count::all().map(|count| (count.name(), used.get(count).into())));
+            self.line("use", record);
+        }
+        (self.began, self.due) = (now, now + self.accounting.every);
+    }
+
+    /// Writes a line; before it, how many were lost.
+    fn line(&mut self, kind: &str, record: Map<String, Value>) {
+        let lost = self.stats.unwritten.get();
+        if lost > self.told {
+            let lines = Map::from_iter([("lines".to_owned(), (lost - self.told).into())]);
+            if self.write(&text("lost", lines)).is_err() {
+                return self.stats.unwritten.add(1);
+            }
+            self.told = lost;
+        }
+        if let Err(error) = self.write(&text(kind, record)) {
+            self.stats.unwritten.add(1);
+            self.log.once(format!("accounting not written reason=\"{error}\""));
+        }
+    }
+
+    /// Writes all of a line at once, or nothing as far as the system lets it: two processes add to one file during an upgrade.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let Some(file) = &mut self.file else {
+            self.log.line(line.to_owned());
+            return Ok(());
+        };
+        // What is left of a torn line is a line of its own.
+        let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
+        let written = file.write(whole.as_bytes())?;
+        self.is_torn = written < whole.len();
+        if self.is_torn {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        Ok(())
+    }
+}
+
+/// A line with its version, kind and time.
+fn text(kind: &str, record: Map<String, Value>) -> String {
+    let mut all = Map::from_iter([
+        ("v".to_owned(), VERSION.into()),
+        ("kind".to_owned(), kind.into()),
+        ("at".to_owned(), seconds_since_1970().into()),
+    ]);
+    all.extend(record);
+    Value::Object(all).to_string()
+}
+
+/// Of the format: it changes when a name or a meaning does, and not when one is added.
+const VERSION: u32 = 1;
+/// Time for the last lines.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::config::Who;
+    use crate::relay::Side;
+    use crate::shared::records::Records;
+
+    fn accounting(file: &Path) -> Accounting {
+        Accounting { file: Some(file.to_owned()), every: Time::from_secs(3600), connections: true }
+    }
+
+    fn start(accounting: &Accounting, stats: &Arc<Stats>) -> (Records, AccountWriter) {
+        let (records, messages) = Records::new(accounting);
+        let (log, _) = Log::new(stats.clone());
+        let file = open(accounting).unwrap();
+        (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap())
+    }
+
+    fn read(path: &Path) -> Vec<Value> {
+        std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn connection(name: &str) -> Map<String, Value> {
+        Map::from_iter([("rule".to_owned(), name.into())])
+    }
+
+    #[test]
+    fn each_subscriber_has_a_line_and_a_file_that_was_moved_away_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, old] = ["use.jsonl", "use.jsonl.1"].map(|name| folder.path().join(name));
+        let (accounting, stats) = (accounting(&path), Arc::new(Stats::default()));
+        let (records, writer) = start(&accounting, &stats);
+        let counts = stats.usage.of("web", Who::Table("ship".to_owned()));
+        counts.add(Count::Bytes(Side::Server), 1000);
+        records.connection(&stats, || connection("web"));
+        std::fs::rename(&path, &old).unwrap();
+        assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
+        while read(&old).len() < 2 {
+            std::thread::yield_now();
+        }
+        counts.add(Count::Bytes(Side::Server), 20);
+        records.connection(&stats, || connection("far"));
+        drop(records);
+        writer.finish();
+        let lines = [read(&old), read(&path)];
+        let words = lines.each_ref().map(|lines| {
+            let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
+            lines.iter().map(words).collect::<Vec<_>>()
+        });
+        assert_eq!(words[0], ["\"connection\" \"web\" null", "\"use\" \"web\" 1000"]);
+        assert_eq!(words[1], ["\"connection\" \"far\" null", "\"use\" \"web\" 20"]);
+        let line = &lines[0][1];
+        assert_eq!((&line["v"], &line["subscriber"], &line["client_path_us"]), (&1.into(), &"ship".into(), &0.into()));
+        assert_eq!(stats.unwritten.get(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_the_next_one_says_how_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("use.jsonl");
+        let stats = Arc::new(Stats::default());
+        let full = accounting(Path::new("/dev/full"));
+        let (records, writer) = start(&full, &stats);
+        (0..3).for_each(|_| records.connection(&stats, || connection("web")));
+        let accounting = accounting(&path);
+        assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
+        records.connection(&stats, || connection("web"));
+        drop(records);
+        writer.finish();
+        let lines = read(&path);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
+        assert_eq!(stats.unwritten.get(), 3);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_refused_and_one_that_is_full_delays_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let (accounting, stats) = (accounting(&path), Arc::new(Stats::default()));
+        let said = open(&accounting).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("accounting.file {}: ", path.display())), "{said}");
+        let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let (records, writer) = start(&accounting, &stats);
+        for _ in 0..20_000 {
+            records.connection(&stats, || connection("web"));
+        }
+        drop(records);
+        writer.finish();
+        let mut all = String::new();
+        let _ = reader.read_to_string(&mut all);
+        let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let whole = lines.filter(|line| line["kind"] == "connection").count() as u64;
+        assert!(whole > 0 && whole + stats.unwritten.get() == 20_000, "{whole} and {}", stats.unwritten.get());
+    }
+}
