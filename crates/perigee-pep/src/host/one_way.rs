@@ -19,11 +19,13 @@ use perigee_units::Time;
 
 use super::tools::{answer, execute, TABLE};
 
-/// The paths that are known, and when they are looked for next.
+/// The paths that are known, and when they are looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     known: BTreeSet<String>,
-    /// When connections pass by for a trial, until then.
+    /// The next second.
+    due: Time,
+    /// Until when trials may find one, and when known ones are looked for again: at first, those of an earlier process.
     tried_until: Time,
     next: Time,
 }
@@ -34,26 +36,28 @@ impl Paths {
         self.known.len()
     }
 
-    /// Has the next connections between clients and `silent` servers pass by, and returns paths that were found since the last call.
-    pub(crate) fn follow(&mut self, silent: &[[IpAddr; 2]], now: Time) -> io::Result<Vec<String>> {
+    /// Once a second: has the next connections between clients and `silent` servers pass by, and returns paths that were found.
+    pub(crate) fn follow(
+        &mut self,
+        silent: impl FnOnce() -> Vec<[IpAddr; 2]>,
+        now: Time,
+    ) -> io::Result<BTreeSet<String>> {
+        if now < self.due {
+            return Ok(BTreeSet::new());
+        }
+        self.due = now + OFTEN;
+        let silent = silent();
         if !silent.is_empty() {
-            execute("nft -f -", Some(&trials(silent)))?;
-            self.tried_until = now + TRIAL;
-            self.next = now + OFTEN;
+            execute("nft -f -", Some(&trials(&silent)))?;
+            // The last first packet, and the client's patience.
+            self.tried_until = now + TRIAL * 2;
         }
-        // The first time there may be those of an earlier process.
-        if now < self.next {
-            return Ok(Vec::new());
+        if now < self.next && now >= self.tried_until {
+            return Ok(BTreeSet::new());
         }
-        let known = one_ways();
-        self.next = match known.is_empty() {
-            _ if now < self.tried_until => now + OFTEN,
-            true => Time::MAX,
-            false => now + SELDOM,
-        };
-        let found = known.difference(&self.known).cloned().collect();
-        self.known = known;
-        Ok(found)
+        let before = std::mem::replace(&mut self.known, one_ways());
+        self.next = if self.known.is_empty() { Time::MAX } else { now + SELDOM };
+        Ok(self.known.difference(&before).cloned().collect())
     }
 }
 
@@ -147,9 +151,9 @@ const VERSIONS: [Version; 2] = [
 /// Longer than the pause before the sixth packet of a client that begins a connection (RFC 6298: it doubles, from 1 s).
 const TRIAL: Time = Time::from_secs(60);
 const KEPT: Time = Time::from_secs(3600);
-/// Paths and connections of each version.
+/// Paths and connections of each version: more than the trials of [`TRIAL`], of which a second has 64 at most.
 const MOST: usize = 4096;
-/// Pauses between two looks, while connections pass by for a trial and while paths are known.
+/// Pauses between two looks, during trials and while paths are known.
 const OFTEN: Time = Time::from_secs(1);
 const SELDOM: Time = Time::from_secs(60);
 

@@ -373,13 +373,12 @@ impl Service {
 
     /// Lets connections of clients pass by whose servers' answers do not pass this host.
     fn pass_one_ways(&mut self) {
-        let silent = self.shared.silence.take();
         let intercepting = self.interception.as_ref().zip(self.config.transparent.as_ref());
         if !intercepting.is_some_and(|(interception, transparent)| interception.finds_paths(transparent)) {
             return;
         }
         let (paths, counted) = &mut self.one_ways;
-        match paths.follow(&silent, monotonic()) {
+        match paths.follow(|| self.shared.silence.take(), monotonic()) {
             Ok(found) => found.into_iter().for_each(|path| self.shared.log.line(format!("one way {path} passed by"))),
             Err(error) => self.shared.log.once(format!("one way paths are not found: {error}")),
         }

@@ -37,8 +37,8 @@ impl Silence {
     }
 }
 
-/// Most of them at a time; a client that is left out is noticed with its next server.
-const MOST: usize = 256;
+/// Most of them a second; a client that is left out is noticed with its next server.
+const MOST: usize = 64;
 
 #[cfg(test)]
 mod tests {
