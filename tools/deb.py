@@ -2,7 +2,7 @@
 """Builds the Debian packages, and starts what they contain.
 
     .venv/bin/python tools/deb.py --wheel dist/perigee_lab-*.whl --out dist
-    python3 tools/deb.py --proxy target/x86_64-unknown-linux-musl/release/perigee-pep --out dist
+    python3 tools/deb.py --proxy target/x86_64-unknown-linux-musl/static/perigee-pep --out dist
 
 `make deb` calls it. The package `perigee` has a virtual environment of its own in /opt/perigee, with the libraries that
 the wheel needs, so that it depends on no version of Debian's. It takes Debian's Python, and fits the one it was built
@@ -41,7 +41,7 @@ packages there, as fonttools its manual page."""
 LEFT_OUT = ("tests", "*.c", "*.h", "*.px[di]", "*.pyx")
 """Parts of the libraries that nothing in Perigee uses: tests and sources."""
 DASHBOARDS = ("grafana-perigee-pep.json", "prometheus-perigee-pep.yml")
-STATIC = f"cargo build --release -p {PROXY} --target {os.uname().machine}-unknown-linux-musl"
+STATIC = "tools/static.sh"
 
 
 @dataclass(frozen=True)

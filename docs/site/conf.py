@@ -91,6 +91,7 @@ USE = {
     "Beside the kernel": "docs/models/validation",
     "Studies": "studies/README",
     "Scoreboard": "docs/scoreboard/README",
+    "QUIC stacks": "docs/quic-matrix/README",
 }
 """Entries of the sidebar for users below the guides, and the page of each."""
 

@@ -106,19 +106,20 @@ class Cell:
         return "| " + " | ".join(parts) + " |\n"
 
 
-def measured(run: Run, engine: str, link: str, rounds: int, folder: Path) -> dict[str, Means]:
-    """Carry the congestion controls out on a link; return the means of each."""
+def measured(run: Run, engine: str, only: str, rounds: int, folder: Path) -> dict[str, Means]:
+    """Carry congestion controls out on a link, or of `LINK/CONTROL` this one; return the means of each."""
+    link, _, cc = only.partition("/")
     late = ["--repeat-late", LATE] if engine == "emu" else []
-    chosen = ["--experiment", link, "--set", f"rounds={rounds}"]
+    chosen = ["--experiment", link, "--set", f"rounds={rounds}", *(["--set", f"{CC}={cc}"] if cc else [])]
     run(["run", str(STUDY), *chosen, "--engine", engine, "--out", str(folder), *late])
-    return read(folder, engine)
+    return read(folder, engine, cc)
 
 
-def read(folder: Path, engine: str) -> dict[str, Means]:
-    """Return the means of each congestion control in a folder of results: of its rounds on time, or of all."""
+def read(folder: Path, engine: str, cc: str = "") -> dict[str, Means]:
+    """Return the means of each congestion control in a folder, or of `cc` alone: of its rounds on time, or of all."""
     flows = pl.read_parquet(folder / "flows.parquet")
     lost = (100 * pl.col("lost_packets") / pl.col("sent_packets")).alias("lost")
-    names = [json.loads(point)[CC] for point in flows["point"]]
+    names = [cc or json.loads(point)[CC] for point in flows["point"]]
     rounds = flows.with_columns(pl.Series("name", names), lost, late=pl.lit(0.0))
     if engine == "emu":
         late = pl.read_parquet(folder / "releases.parquet").group_by("run").agg(late=pl.max("late_p99_us"))
@@ -133,10 +134,16 @@ def read(folder: Path, engine: str) -> dict[str, Means]:
     return found
 
 
-def page(cells: Sequence[Cell], rounds: int, links: Sequence[str]) -> str:
-    """Return the page with these cells, of which the study has others on links that are not in `links`."""
+def page(cells: Sequence[Cell], rounds: int) -> str:
+    """Return the page with these cells, of which the study may have others."""
     missed = [cell.label for cell in cells if cell.misses]
-    absent = [name for name in _links() if name not in links]
+    there = {cell.label for cell in cells}
+    absent = {link: [cc for cc in controls if f"{link}, {cc}" not in there] for link, controls in _controls().items()}
+    said = [
+        link if others == _controls()[link] else f"{link} with {', '.join(others)}"
+        for link, others in absent.items()
+        if others
+    ]
     head = HEAD.format(
         rounds=rounds,
         date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
@@ -147,13 +154,9 @@ def page(cells: Sequence[Cell], rounds: int, links: Sequence[str]) -> str:
         within=sum(cell.is_judged and not cell.misses for cell in cells),
         judged=sum(cell.is_judged for cell in cells),
         cells=len(cells),
-        missing=f" Not carried out yet: {', '.join(absent)}." if absent else "",
+        missing=f" Not carried out yet: {'; '.join(said)}." if said else "",
     )
-    why = {
-        label: reason
-        for label, reason in differences(FOLDER / "differences.toml").items()
-        if label.split(",")[0] in links
-    }
+    why = {label: reason for label, reason in differences(FOLDER / "differences.toml").items() if label in there}
     return "".join([head, *(cell.row() for cell in cells), *reasons(missed, why)])
 
 
@@ -162,22 +165,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-quic", help="where all results go")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
-    parser.add_argument("--only", action="append", choices=_links(), help="a link, in place of all; may be given again")
+    names = [*_controls(), *(f"{link}/{cc}" for link, controls in _controls().items() for cc in controls)]
+    parser.add_argument(
+        "--only", action="append", choices=names, metavar="LINK[/CONTROL]", help="in place of all; may be given again"
+    )
     parser.add_argument("--rounds", type=int, default=int(toml(STUDY)["rounds"]), help="rounds of a cell")
     options = parser.parse_args()
-    links = options.only or _links()
     cells = []
-    for link in links:
+    for only in options.only or _controls():
         here, there = (
-            measured(perigee, engine, link, options.rounds, options.out / engine / link) for engine in ("sim", "emu")
+            measured(perigee, engine, only, options.rounds, options.out / engine / only.replace("/", "-"))
+            for engine in ("sim", "emu")
         )
-        cells += [Cell(link, cc, here[cc], there[cc]) for cc in here]
-    options.page.write_text(page(cells, options.rounds, links), encoding="utf-8")
+        cells += [Cell(only.partition("/")[0], cc, here[cc], there[cc]) for cc in here]
+    options.page.write_text(page(cells, options.rounds), encoding="utf-8")
     print(options.page)
 
 
-def _links() -> list[str]:
-    return [experiment["name"] for experiment in toml(STUDY)["experiments"]]
+def _controls() -> dict[str, list[str]]:
+    """Return the congestion controls of the study by its links."""
+    return {experiment["name"]: experiment["vary"][CC] for experiment in toml(STUDY)["experiments"]}
 
 
 if __name__ == "__main__":
