@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     /// Directions that keep a pipe.
     kept_pipes: usize,
     may_splice: bool,
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<Buffer>,
     pipes: Vec<Pipe>,
 }
 
@@ -52,18 +52,20 @@ enum Store {
     #[default]
     Empty,
     /// The worker's buffer: bytes from the first index to the second, within a turn.
-    Buffer(Vec<u8>, usize, usize),
+    Buffer(Buffer, usize, usize),
     /// The rest of a buffer or a pipe, from the index.
     Rest(Box<[u8]>, usize),
     /// The pipe, its bytes, and the number of them that are counted; zero within a turn.
     Pipe(Pipe, usize, usize),
 }
 
+type Buffer = Box<[u8; BUFFER]>;
+
 #[derive(Debug)]
 struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
-    size: usize,
+    size: u32,
 }
 
 impl Memory {
@@ -88,8 +90,8 @@ impl Memory {
         self.limit.saturating_sub(self.used).max(SHARE)
     }
 
-    fn buffer(&mut self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER])
+    fn buffer(&mut self) -> Buffer {
+        self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER].try_into().expect("a vector of this size"))
     }
 
     /// A pipe; `None` if the system refuses one.
@@ -202,7 +204,7 @@ impl SocketCarrier<'_> {
     /// reports the bytes behind it as not arrived, or as the end of the stream.
     fn splice(&mut self, from: Side, pipe: Pipe, most: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-        match splice(self.sockets.of(from), None, &pipe.write, None, most.min(pipe.size), flags) {
+        match splice(self.sockets.of(from), None, &pipe.write, None, most.min(pipe.size as usize), flags) {
             Ok(bytes) if bytes > 0 => {
                 self.sockets.is_bulk[from as usize] = bytes >= SMALL;
                 self.sockets.stores[from as usize] = Store::Pipe(pipe, bytes, 0);
@@ -287,7 +289,7 @@ impl Pipe {
     fn new() -> Option<Self> {
         let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
         let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write)).ok()?;
-        (size >= BUFFER).then_some(Self { read, write, size })
+        (size >= BUFFER).then_some(Self { read, write, size: size as u32 })
     }
 
     /// Takes the bytes that it holds.

@@ -28,11 +28,11 @@ pub(crate) struct SplitConnection {
     /// The view of the thread that divides the link, if it crosses one.
     pub(crate) tap: Option<Arc<Tap>>,
     /// Time to the next check of unacknowledged bytes.
-    interval: Time,
+    interval_ms: u16,
     /// Whether closing the sockets no longer resets their connections.
     is_in_order: bool,
     /// Both legs as they were when it ended.
-    last: Option<[TcpInfo; 2]>,
+    last: Option<Box<[TcpInfo; 2]>>,
 }
 
 /// Phase of a connection.
@@ -57,7 +57,7 @@ impl SplitConnection {
             phase: Phase::Connecting,
             account,
             tap: None,
-            interval: FIRST_LOOK,
+            interval_ms: FIRST_LOOK_MS,
             is_in_order: false,
             last: None,
         }
@@ -66,7 +66,7 @@ impl SplitConnection {
     /// A connection whose server answered, at `connected`, before the client's handshake.
     pub(crate) fn answered(sockets: [OwnedFd; 2], account: Account, connected: Time) -> Self {
         let mut connection = Self { phase: Phase::Open, ..Self::new(sockets, account) };
-        connection.account.connected = Some(connected);
+        connection.account.connect(connected);
         connection
     }
 
@@ -90,7 +90,7 @@ impl SplitConnection {
         }
         if side == Side::Server && event.is_writable {
             self.phase = Phase::Open;
-            self.account.connected = Some(now);
+            self.account.connect(now);
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl SplitConnection {
 
     /// Samples the kernel's state of both legs, while so many bytes are held.
     fn sample(&mut self, held: usize, now: Time) -> [TcpInfo; 2] {
-        let legs = self.last.take().unwrap_or_else(|| self.legs());
+        let legs = self.last.take().map_or_else(|| self.legs(), |legs| *legs);
         for (side, info) in [Side::Client, Side::Server].into_iter().zip(&legs) {
             self.account.sample(side, info.rtt_us, info.retransmitted);
         }
@@ -179,7 +179,7 @@ impl SplitConnection {
         }
         match self.phase {
             Phase::Closing if legs.iter().all(|info| info.is_settled) => {
-                self.last = Some(legs);
+                self.last = Some(Box::new(legs));
                 for side in [Side::Client, Side::Server] {
                     if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
                         return Err(Outcome::failed(side, io::Error::from(error).kind()));
@@ -188,12 +188,12 @@ impl SplitConnection {
                 Err(Outcome { end: End::Complete, reason: "complete".to_owned() })
             }
             Phase::Resetting(side) if legs[side as usize].is_settled => {
-                self.last = Some(legs);
+                self.last = Some(Box::new(legs));
                 Err(self.failed(side.opposite()))
             }
             _ => {
-                let timer = now + self.interval;
-                self.interval = (self.interval * 2).min(LAST_LOOK);
+                let timer = now + Time::from_millis(self.interval_ms.into());
+                self.interval_ms = (self.interval_ms * 2).min(LAST_LOOK_MS);
                 Ok(Turn::Wait(Some(timer)))
             }
         }
@@ -204,9 +204,9 @@ impl SplitConnection {
     }
 }
 
-/// Time to the first check of unacknowledged bytes; it doubles up to [`LAST_LOOK`].
-const FIRST_LOOK: Time = Time::from_millis(2);
-const LAST_LOOK: Time = Time::from_secs(1);
+/// Time to the first check of unacknowledged bytes; it doubles up to [`LAST_LOOK_MS`].
+const FIRST_LOOK_MS: u16 = 2;
+const LAST_LOOK_MS: u16 = 1000;
 /// Minimum time for the end of a stream to be acknowledged: its first timeout and a round trip, if that is unknown.
 const LAST_ACKNOWLEDGEMENT: Time = Time::from_secs(1);
 

@@ -369,9 +369,9 @@ impl Handler for Worker {
     fn on_event(&mut self, key: Key, socket: usize, event: Readiness) -> Result<(), Outcome> {
         let now = self.event_loop.now();
         let Some(connection) = self.event_loop.get_mut(key) else { return Ok(()) };
-        let was_connecting = connection.account.connected.is_none();
+        let was_connecting = !connection.account.is_connected();
         let done = connection.on_event([Side::Client, Side::Server][socket], event, now);
-        if was_connecting && connection.account.connected.is_some() {
+        if was_connecting && connection.account.is_connected() {
             self.shared.silence.on_answer(now);
         }
         done

@@ -23,8 +23,8 @@ pub(crate) struct Account {
     /// Client and server.
     pub(crate) ends: [SocketAddr; 2],
     pub(crate) began: Time,
-    /// When the server answered.
-    pub(crate) connected: Option<Time>,
+    /// How long the server took to answer, which may be minutes.
+    connect_us: Option<u32>,
     counted: Counted,
     /// Its place among the connections, if a client has connected.
     _permit: Option<Permit>,
@@ -33,8 +33,7 @@ pub(crate) struct Account {
     /// Retransmitted segments counted so far, by leg.
     retransmitted: [u32; 2],
     waits: Waits,
-    /// When the legs are looked at next, after which interval, and the bytes of both directions at the last look.
-    due: Time,
+    /// The interval to the next look at the legs, and the bytes of both directions at the last one.
     interval: Time,
     looked: u64,
 }
@@ -77,16 +76,25 @@ impl Account {
             rule,
             ends,
             began,
-            connected: None,
+            connect_us: None,
             counted: Counted { counts, queued: 0 },
             _permit: permit,
             passed: [0; 2],
             retransmitted: [0; 2],
-            waits: Waits::default(),
-            due: began,
-            interval: FIRST_LOOK,
+            waits: Waits::since(began),
+            interval: Time::ZERO,
             looked: 0,
         }
+    }
+
+    /// The server has answered.
+    pub(crate) fn connect(&mut self, now: Time) {
+        self.connect_us = Some(u32::try_from((now - self.began).as_micros()).unwrap_or(u32::MAX));
+    }
+
+    /// Whether it has.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connect_us.is_some()
     }
 
     /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for: so many
@@ -106,16 +114,18 @@ impl Account {
 
     /// Whether the legs are due to be looked at. Before the first byte there is nothing to see, and many connections end without one.
     pub(crate) fn is_due(&self, now: Time) -> bool {
-        self.bytes() > 0 && now >= self.due
+        self.bytes() > 0 && now >= self.due()
     }
 
     /// When they have to be looked at though nothing passes: while bytes wait, or more have passed than a path takes at once.
     pub(crate) fn next_look(&self) -> Option<Time> {
-        (self.waits.stands() || self.bytes() - self.looked > FIRST_WINDOW).then_some(self.due)
+        let is_active = self.waits.stands() || self.bytes() - self.looked > FIRST_WINDOW;
+        (self.bytes() > 0 && is_active).then(|| self.due())
     }
 
     /// Counts what a look at both legs shows, while so many bytes are held.
     pub(crate) fn look(&mut self, legs: [Look; 2], held: usize, now: Time) {
+        let is_quiet = now > self.due() + QUIET;
         let limited = self.waits.look(legs, now);
         for side in SIDES {
             for cause in Cause::ALL {
@@ -127,13 +137,13 @@ impl Account {
         }
         self.counted.queue(held as u64 + legs.iter().map(|leg| leg.unsent).sum::<u64>());
         self.interval = if self.bytes() == self.looked {
-            (self.interval * 2).min(LAST_LOOK)
-        } else if now > self.due + QUIET {
+            (self.interval * 2).clamp(FIRST_LOOK, LAST_LOOK)
+        } else if is_quiet {
             FIRST_LOOK
         } else {
-            (self.interval + Time::from_nanos(self.interval.as_nanos() / 8)).min(LOOK)
+            (self.interval + Time::from_nanos(self.interval.as_nanos() / 8)).clamp(FIRST_LOOK, LOOK)
         };
-        (self.due, self.looked) = (now + self.interval, self.bytes());
+        self.looked = self.bytes();
     }
 
     /// Counts a leg's smoothed round trip, 0 if it has none yet, and all its retransmissions.
@@ -160,7 +170,7 @@ impl Account {
     /// Its line of the log.
     pub(crate) fn line(&self, outcome: &Outcome, legs: Legs<'_>, now: Time) -> String {
         let through = if legs.tunnel_us.is_some() { " through=tunnel" } else { "" };
-        let connect = self.connected.map(|at| thousandths((at - self.began).as_micros()));
+        let connect = self.connect_us.map(|us| thousandths(us.into()));
         let mut line = String::with_capacity(LINE);
         // It fails for no string.
         let _ = write!(
@@ -195,7 +205,7 @@ impl Account {
             ("bytes_up".to_owned(), self.passed[Side::Client as usize].into()),
             ("bytes_down".to_owned(), self.passed[Side::Server as usize].into()),
             ("seconds".to_owned(), (now - self.began).as_secs_f64().into()),
-            ("connect_ms".to_owned(), self.connect_ms().into()),
+            ("connect_ms".to_owned(), self.connect_us.map(|us| f64::from(us) / 1e3).into()),
         ]);
         // A round trip of 0 is not known.
         let known = legs.words().into_iter().filter(|(name, value)| *value > 0 || !name.ends_with("rtt_us"));
@@ -203,8 +213,9 @@ impl Account {
         record
     }
 
-    fn connect_ms(&self) -> Option<f64> {
-        self.connected.map(|at| (at - self.began).as_millis_f64())
+    /// When the legs are looked at next.
+    fn due(&self) -> Time {
+        self.waits.looked() + self.interval
     }
 
     fn bytes(&self) -> u64 {
@@ -318,6 +329,7 @@ const PAGE: u64 = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::wait::Wait;
     use crate::shared::permit::Clients;
     use crate::shared::stats::Stats;
 
@@ -352,6 +364,8 @@ mod tests {
     fn looks_are_close_at_first_and_rare_where_nothing_passes() {
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
         let mut account = Account::open(ends, Arc::default(), Arc::default(), Time::ZERO, None);
+        // A wait before the first byte wakes nobody.
+        account.waits.on_advance([false; 2], [Wait::Room, Wait::Bytes], Time::ZERO);
         assert!(!account.is_due(Time::ZERO) && account.next_look().is_none());
         let waiting = [Look { unsent: 1, closed_us: 0 }, Look::default()];
         let mut now = Time::from_secs(10);
@@ -359,7 +373,7 @@ mod tests {
             account.passed[0] += bytes;
             account.look(waiting, 0, now);
             let wait = account.next_look().unwrap() - now;
-            now = account.due;
+            now = account.due();
             wait.as_nanos() / 1_000_000
         };
         let growing: Vec<u64> = (0..25).map(|_| look(&mut account, 1)).collect();

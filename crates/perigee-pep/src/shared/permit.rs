@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::stats::Stats;
 
 /// Counts of open connections.
 #[derive(Debug)]
-pub(crate) struct Clients {
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+pub(crate) struct Clients(Arc<Open>);
+
+#[derive(Debug)]
+struct Open {
+    by_client: Mutex<HashMap<IpAddr, usize>>,
     stats: Arc<Stats>,
 }
 
@@ -17,8 +20,7 @@ pub(crate) struct Clients {
 #[derive(Debug)]
 pub(crate) struct Permit {
     client: IpAddr,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    stats: Arc<Stats>,
+    open: Arc<Open>,
 }
 
 /// The place of a client whose handshake waits for its server; it counts among those that wait until it is claimed or dropped.
@@ -34,26 +36,32 @@ struct Waits(Arc<Stats>);
 
 impl Clients {
     pub(crate) fn new(stats: Arc<Stats>) -> Self {
-        Self { counts: Arc::default(), stats }
+        Self(Arc::new(Open { by_client: Mutex::default(), stats }))
     }
 
     /// A place for a connection of a client; `None` if the client has `most` already.
     pub(crate) fn permit(&self, client: IpAddr, most: usize) -> Option<Permit> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.counts();
         let count = counts.entry(client).or_default();
         if *count >= most {
             return None;
         }
         *count += 1;
-        self.stats.open.add(1);
-        Some(Permit { client, counts: self.counts.clone(), stats: self.stats.clone() })
+        self.0.stats.open.add(1);
+        Some(Permit { client, open: self.0.clone() })
+    }
+}
+
+impl Open {
+    fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reservation {
     pub(crate) fn new(permit: Permit) -> Self {
-        permit.stats.waiting.add(1);
-        Self { _waits: Waits(permit.stats.clone()), permit }
+        permit.open.stats.waiting.add(1);
+        Self { _waits: Waits(permit.open.stats.clone()), permit }
     }
 
     /// The place, for a connection whose client has completed its handshake.
@@ -70,14 +78,14 @@ impl Drop for Waits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.open.counts();
         if let Some(count) = counts.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
                 counts.remove(&self.client);
             }
         }
-        self.stats.open.subtract(1);
+        self.open.stats.open.subtract(1);
     }
 }
 
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(stats.open.get(), 2);
         drop((first, second));
         assert_eq!(stats.open.get(), 0);
-        assert!(clients.counts.lock().unwrap().is_empty());
+        assert!(clients.0.counts().is_empty());
         let reserved = Reservation::new(clients.permit(one, 1).unwrap());
         assert_eq!((stats.open.get(), stats.waiting.get()), (1, 1));
         let claimed = reserved.claim();

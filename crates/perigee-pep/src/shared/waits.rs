@@ -12,12 +12,12 @@ use crate::relay::wait::Wait;
 use crate::relay::Side;
 
 /// The waits of a connection since it was last looked at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Waits {
     /// What the direction from each side waits for.
     states: [Wait; 2],
-    /// Since when those that wait for room do.
-    since: [Time; 2],
+    /// Up to when time without room is counted.
+    since: Time,
     /// When bytes last passed, of either direction.
     passed: Time,
     /// Time without room of each direction, and without bytes, since the last look.
@@ -46,19 +46,37 @@ impl From<TcpInfo> for Look {
 }
 
 impl Waits {
+    /// None yet.
+    pub(crate) fn since(began: Time) -> Self {
+        Self {
+            states: [Wait::Nothing; 2],
+            since: began,
+            passed: Time::ZERO,
+            without_room: [0; 2],
+            without_bytes: [0; 2],
+            looked: began,
+            stood: [false; 2],
+            closed_us: [0; 2],
+        }
+    }
+
+    /// When it was last looked at, or began.
+    pub(crate) fn looked(&self) -> Time {
+        self.looked
+    }
+
     /// Handles an advance of the relay: which directions have passed bytes, and what each waits for now.
     pub(crate) fn on_advance(&mut self, have_passed: [bool; 2], states: [Wait; 2], now: Time) {
         for (from, has_passed) in have_passed.into_iter().enumerate() {
             match self.states[from] {
-                Wait::Room => add(&mut self.without_room[from], now - self.since[from]),
+                Wait::Room => add(&mut self.without_room[from], now - self.since),
                 Wait::Bytes if has_passed && now <= self.passed + PAUSE => {
                     add(&mut self.without_bytes[from], now - self.passed);
                 }
                 Wait::Bytes | Wait::Nothing => {}
             }
-            self.since[from] = now;
         }
-        self.states = states;
+        (self.states, self.since) = (states, now);
         if have_passed != [false; 2] {
             self.passed = now;
         }
@@ -72,8 +90,7 @@ impl Waits {
         for (to, from) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
             let (leg, other) = (to as usize, from as usize);
             if self.states[other] == Wait::Room {
-                add(&mut self.without_room[other], now - self.since[other]);
-                self.since[other] = now;
+                add(&mut self.without_room[other], now - self.since);
             }
             let stands = legs[leg].unsent > 0 || self.states[other] == Wait::Room;
             let room = u64::from(std::mem::take(&mut self.without_room[other]));
@@ -85,7 +102,7 @@ impl Waits {
             limited[other][Cause::Arrival as usize] = bytes.min(elapsed.saturating_sub(waited));
             (self.stood[leg], self.closed_us[leg]) = (stands, legs[leg].closed_us);
         }
-        self.looked = now;
+        (self.looked, self.since) = (now, now);
         limited
     }
 
@@ -125,7 +142,7 @@ mod tests {
 
     #[test]
     fn time_without_room_is_the_path_s_and_the_rest_who_sends() {
-        let (mut waits, idle) = (Waits::default(), [Look::default(); 2]);
+        let (mut waits, idle) = (Waits::since(at(0)), [Look::default(); 2]);
         waits.on_advance(UP, [Bytes, Bytes], at(0));
         assert_eq!(waits.look(idle, at(0)), [[0; 3]; 2]);
         // The server answers after 300 ms, and the client's leg is full at once, for 500 ms.
@@ -141,7 +158,7 @@ mod tests {
 
     #[test]
     fn while_bytes_are_unsent_the_path_holds_them_up_though_the_relay_waits_for_more() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::since(at(0));
         let unsent = |closed_us| [Look { unsent: 50_000, closed_us }, Look::default()];
         waits.on_advance(DOWN, [Bytes, Bytes], at(0));
         waits.look(unsent(0), at(0));
@@ -156,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_lasts_is_counted_at_each_look() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::since(at(0));
         waits.on_advance(UP, [Room, Bytes], at(0));
         let look = |closed_us| [Look::default(), Look { unsent: 0, closed_us }];
         assert_eq!(ms(waits.look(look(0), at(1000))), [[0; 3], [1000, 0, 0]]);

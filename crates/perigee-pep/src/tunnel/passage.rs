@@ -75,7 +75,7 @@ impl Passage {
         }
         if self.phase == PassagePhase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
             self.phase = PassagePhase::Open;
-            self.account.connected = Some(now);
+            self.account.connect(now);
         }
     }
 
@@ -233,7 +233,7 @@ impl Passage {
     fn failed(&self, side: Side) -> Outcome {
         let kind = self.relay.failure(side).unwrap_or(std::io::ErrorKind::Other);
         let was_reached = match self.ends.side {
-            Side::Server => self.account.connected.is_some(),
+            Side::Server => self.account.is_connected(),
             Side::Client => {
                 !matches!(Failure::of_kind(kind), Failure::Refused | Failure::Unreachable | Failure::NotServed)
             }
