@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -40,6 +40,8 @@ struct Writing {
     told: u64,
     /// Whether the last line was written in part only.
     is_torn: bool,
+    /// Tells that another line begins, and by its end that there are no more.
+    goes_on: SyncSender<()>,
 }
 
 impl AccountWriter {
@@ -53,20 +55,16 @@ impl AccountWriter {
     ) -> Result<Self, ServiceError> {
         let now = monotonic();
         let due = now + accounting.every;
-        let writing = Writing { accounting, file, stats, log, began: now, due, told: 0, is_torn: false };
-        let (running, ended) = channel();
-        let run = move || {
-            let _running: std::sync::mpsc::Sender<()> = running;
-            writing.run(&messages);
-        };
+        let (goes_on, lines) = sync_channel(1);
+        let writing = Writing { accounting, file, stats, log, began: now, due, told: 0, is_torn: false, goes_on };
+        let run = move || writing.run(&messages);
         Builder::new().name("pep-accounts".to_owned()).spawn(run).map_err(ServiceError::system("accounting"))?;
-        Ok(Self(ended))
+        Ok(Self(lines))
     }
 
-    /// Waits for the last lines, but not for a disk that takes none.
+    /// Waits for the last lines, however many there are and busy the machine is, but not for a disk that stops at one.
     pub(crate) fn finish(self) {
-        // The thread sends nothing, and ends.
-        let _ = self.0.recv_timeout(LAST_LINES);
+        while self.0.recv_timeout(LONGEST_LINE).is_ok() {}
     }
 }
 
@@ -127,6 +125,8 @@ impl Writing {
 
     /// Writes a line; before it, how many were lost.
     fn line(&mut self, kind: &str, record: Map<String, Value>) {
+        // Nobody listens before the end, or no longer.
+        let _ = self.goes_on.try_send(());
         let lost = self.stats.unwritten.get();
         if lost > self.told {
             let lines = Map::from_iter([("lines".to_owned(), (lost - self.told).into())]);
@@ -171,8 +171,8 @@ fn text(kind: &str, record: Map<String, Value>) -> String {
 
 /// Of the format: it changes when a name or a meaning does, and not when one is added.
 const VERSION: u32 = 1;
-/// Time for the last lines.
-const LAST_LINES: Duration = Duration::from_secs(1);
+/// Time that a line may take at the end.
+const LONGEST_LINE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -192,6 +192,12 @@ mod tests {
         let (log, _) = Log::new(stats.clone());
         let file = open(accounting).unwrap();
         (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap())
+    }
+
+    /// Waits for all lines, even of a thread that has no processor for long.
+    fn end(records: Records, writer: AccountWriter) {
+        drop(records);
+        while writer.0.recv().is_ok() {}
     }
 
     fn read(path: &Path) -> Vec<Value> {
@@ -218,8 +224,7 @@ mod tests {
         }
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
-        drop(records);
-        writer.finish();
+        end(records, writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -243,8 +248,7 @@ mod tests {
         let accounting = accounting(&path);
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
-        drop(records);
-        writer.finish();
+        end(records, writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
@@ -265,8 +269,7 @@ mod tests {
         for _ in 0..20_000 {
             records.connection(&stats, || connection("web"));
         }
-        drop(records);
-        writer.finish();
+        end(records, writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
