@@ -151,7 +151,8 @@ impl Writing {
         let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
-        if self.is_torn {
+        // All but the end of the line is the whole object.
+        if written + 1 < whole.len() {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         Ok(())
@@ -194,6 +195,11 @@ mod tests {
         (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap())
     }
 
+    /// Waits for the thread, however slow the machine is.
+    fn ended(writer: AccountWriter) {
+        assert!(writer.0.recv().is_err());
+    }
+
     fn read(path: &Path) -> Vec<Value> {
         std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -219,7 +225,7 @@ mod tests {
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
         drop(records);
-        writer.finish();
+        ended(writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -244,7 +250,7 @@ mod tests {
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
         drop(records);
-        writer.finish();
+        ended(writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
@@ -266,7 +272,7 @@ mod tests {
             records.connection(&stats, || connection("web"));
         }
         drop(records);
-        writer.finish();
+        ended(writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

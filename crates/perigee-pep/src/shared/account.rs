@@ -173,9 +173,9 @@ impl Account {
             (now - self.began).as_secs_f64(),
             self.connect_ms().map_or("-".to_owned(), |ms| format!("{ms:.3}")),
         );
-        for (name, value) in legs.words() {
-            let _ = write!(line, " {name}={value}");
-        }
+        legs.each(|whose, what, value| {
+            let _ = write!(line, " {whose}_{what}={value}");
+        });
         line
     }
 
@@ -193,9 +193,12 @@ impl Account {
             ("seconds".to_owned(), (now - self.began).as_secs_f64().into()),
             ("connect_ms".to_owned(), self.connect_ms().into()),
         ]);
-        // A round trip of 0 is not known.
-        let known = legs.words().into_iter().filter(|(name, value)| *value > 0 || !name.ends_with("rtt_us"));
-        record.extend(known.map(|(name, value)| (name, value.into())));
+        legs.each(|whose, what, value| {
+            // A round trip of 0 is not known.
+            if value > 0 || what != RTT {
+                record.insert(format!("{whose}_{what}"), value.into());
+            }
+        });
         record
     }
 
@@ -215,19 +218,22 @@ impl Legs<'_> {
         self.tunnel_us.filter(|_| is_client_s).map_or(0, u64::from)
     }
 
-    /// The shortest round trip of each leg, as far as both are known.
+    /// The shortest round trip of each leg, if both are known.
     fn round_trips(&self) -> Option<[u32; 2]> {
-        let sockets = self.sockets.iter().map(|(_, info)| info.least_rtt_us);
-        let known: Vec<u32> = sockets.chain(self.tunnel_us).filter(|us| *us > 0).collect();
-        known.try_into().ok()
+        let mut known = self.sockets.iter().map(|(_, info)| info.least_rtt_us).chain(self.tunnel_us);
+        let both = [known.next()?, known.next()?];
+        both.iter().all(|us| *us > 0).then_some(both)
     }
 
-    fn words(&self) -> Vec<(String, u32)> {
-        let of_sockets = self.sockets.iter().flat_map(|(side, info)| {
-            [("rtt_us", info.rtt_us), ("retransmitted", info.retransmitted)]
-                .map(|(name, value)| (format!("{}_{name}", side.name()), value))
-        });
-        of_sockets.chain(self.tunnel_us.map(|us| ("tunnel_rtt_us".to_owned(), us))).collect()
+    /// Hands over whose value it is, which, and the value.
+    fn each(&self, mut word: impl FnMut(&str, &str, u32)) {
+        for (side, info) in self.sockets {
+            word(side.name(), RTT, info.rtt_us);
+            word(side.name(), "retransmitted", info.retransmitted);
+        }
+        if let Some(us) = self.tunnel_us {
+            word("tunnel", RTT, us);
+        }
     }
 }
 
@@ -293,6 +299,8 @@ pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
     }
 }
 
+/// The name of a smoothed round trip.
+const RTT: &str = "rtt_us";
 /// Time to the second look at an active connection; it grows to [`LOOK`], and where nothing passes to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(100);
 const LOOK: Time = Time::from_secs(1);

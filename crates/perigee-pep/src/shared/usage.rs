@@ -112,15 +112,11 @@ impl Usage {
 
 impl State {
     fn of(&mut self, rule: &str, who: Who) -> Arc<Counts> {
-        if !self.rules.contains_key(rule) {
-            self.rules.insert(rule.to_owned(), OfRule::default());
-        }
-        let Some(of) = self.rules.get_mut(rule) else { return Arc::default() };
-        if let Some(row) = of.rows.get(&who) {
+        if let Some(row) = self.rules.get(rule).and_then(|of| of.rows.get(&who)) {
             return row.counts.clone();
         }
         if self.rows >= MOST {
-            return of.others.counts.clone();
+            return self.rules.entry(rule.to_owned()).or_default().others.counts.clone();
         }
         self.rows += 1;
         if matches!(who, Who::Address(_)) && self.named.len() < self.most_named {
