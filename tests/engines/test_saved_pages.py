@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the proxy says that a page saves, beside the simulator."""
+"""Time that a page saves by a proxy, as the proxy computes it, beside the simulator."""
 
 from __future__ import annotations
 

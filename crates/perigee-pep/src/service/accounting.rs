@@ -1,4 +1,5 @@
-//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections that ended.
+//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections
+//! that ended.
 //!
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
 //! that can be written says how many were lost.
@@ -147,7 +148,7 @@ impl Writing {
             self.log.line(line.to_owned());
             return Ok(());
         };
-        // What is left of a torn line is a line of its own.
+        // The rest of a torn line stands by itself.
         let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
@@ -170,7 +171,7 @@ fn text(kind: &str, record: Map<String, Value>) -> String {
     Value::Object(all).to_string()
 }
 
-/// Of the format: it changes when a name or a meaning does, and not when one is added.
+/// The format's: it changes when a name or a meaning does, and not when one is added.
 const VERSION: u32 = 1;
 /// Time for the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     /// Waits for the thread, however slow the machine is.
-    fn ended(writer: AccountWriter) {
+    fn ended(writer: &AccountWriter) {
         assert!(writer.0.recv().is_err());
     }
 
@@ -225,7 +226,7 @@ mod tests {
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
         drop(records);
-        ended(writer);
+        ended(&writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -250,7 +251,7 @@ mod tests {
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
         drop(records);
-        ended(writer);
+        ended(&writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
@@ -272,7 +273,7 @@ mod tests {
             records.connection(&stats, || connection("web"));
         }
         drop(records);
-        ended(writer);
+        ended(&writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -89,8 +89,8 @@ impl Account {
         }
     }
 
-    /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for: so many
-    /// bytes of it are held.
+    /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for, of
+    /// which `held` bytes are left.
     pub(crate) fn count(&mut self, relay: &Relay, held: [usize; 2], now: Time) {
         let mut have_passed = [false; 2];
         for side in SIDES {
@@ -114,7 +114,7 @@ impl Account {
         (self.waits.stands() || self.bytes() - self.looked > FIRST_WINDOW).then_some(self.due)
     }
 
-    /// Counts what a look at both legs shows, while so many bytes are held.
+    /// Counts what a look at both legs shows, while `held` bytes are between them.
     pub(crate) fn look(&mut self, legs: [Look; 2], held: usize, now: Time) {
         let limited = self.waits.look(legs, now);
         for side in SIDES {
@@ -212,7 +212,7 @@ impl Account {
 }
 
 impl Legs<'_> {
-    /// What the other box has saved of the handshakes, µs: the server's is not over the satellite. It counts at the client's box.
+    /// The part of the handshakes that the other box has saved, µs: the server's is not over the satellite. It counts at the client's box.
     fn handshake_us(&self) -> u64 {
         let is_client_s = self.sockets.iter().all(|(side, _)| *side == Side::Client);
         self.tunnel_us.filter(|_| is_client_s).map_or(0, u64::from)
@@ -237,7 +237,7 @@ impl Legs<'_> {
     }
 }
 
-/// What a connection has saved at least against one without a proxy, µs; `None` if it was shorter than a page.
+/// Time that a connection has saved at least against one without a proxy, µs; `None` if it was shorter than a page.
 ///
 /// A sender begins with ten segments (RFC 6928) and doubles what it sends in each round trip (RFC 5681): after k of them it has sent
 /// `FIRST_WINDOW` (2^k - 1) bytes. Without a proxy each of these round trips crosses both legs. With one, each leg has its own, at the same
@@ -307,7 +307,7 @@ const LOOK: Time = Time::from_secs(1);
 const LAST_LOOK: Time = Time::from_secs(16);
 /// Silence after which bytes begin another transfer.
 const QUIET: Time = Time::from_secs(2);
-/// What a sender may send at first: ten segments (RFC 6928) of 1448 bytes, with timestamps.
+/// A sender's first window: ten segments (RFC 6928) of 1448 bytes, with timestamps.
 const FIRST_WINDOW: u64 = 14_480;
 /// Bytes of a page, at most.
 const PAGE: u64 = 1 << 20;

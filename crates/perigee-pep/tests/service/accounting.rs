@@ -1,4 +1,4 @@
-//! What subscribers have used and waited for, as metrics and lines of accounting have it.
+//! Lines of accounting: who has used what, and what has held it up.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
