@@ -1,4 +1,5 @@
-//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections that ended.
+//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections
+//! that ended.
 //!
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
 //! that can be written says how many were lost.
@@ -147,11 +148,12 @@ impl Writing {
             self.log.line(line.to_owned());
             return Ok(());
         };
-        // What is left of a torn line is a line of its own.
+        // The rest of a torn line stands by itself.
         let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
-        if self.is_torn {
+        // All but the end of the line is the whole object.
+        if written + 1 < whole.len() {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         Ok(())
@@ -169,7 +171,7 @@ fn text(kind: &str, record: Map<String, Value>) -> String {
     Value::Object(all).to_string()
 }
 
-/// Of the format: it changes when a name or a meaning does, and not when one is added.
+/// The format's: it changes when a name or a meaning does, and not when one is added.
 const VERSION: u32 = 1;
 /// Time for the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -192,6 +194,11 @@ mod tests {
         let (log, _) = Log::new(stats.clone());
         let file = open(accounting).unwrap();
         (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap())
+    }
+
+    /// Waits for the thread, however slow the machine is.
+    fn ended(writer: &AccountWriter) {
+        assert!(writer.0.recv().is_err());
     }
 
     fn read(path: &Path) -> Vec<Value> {
@@ -219,7 +226,7 @@ mod tests {
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
         drop(records);
-        writer.finish();
+        ended(&writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -244,7 +251,7 @@ mod tests {
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
         drop(records);
-        writer.finish();
+        ended(&writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
@@ -266,7 +273,7 @@ mod tests {
             records.connection(&stats, || connection("web"));
         }
         drop(records);
-        writer.finish();
+        ended(&writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

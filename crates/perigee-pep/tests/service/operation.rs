@@ -260,6 +260,19 @@ fn status_and_metrics_show_what_happens() {
     assert!(open.contains("\n# TYPE perigee_pep_subscriber_bytes counter\n"), "{open}");
     let own = "\nperigee_pep_subscriber_bytes_total{subscriber=\"10.1.0.2\",rule=\"other\",direction=\"up\",leg=\"server\"} 64\n";
     assert!(open.contains(own), "{open}");
+    // The page asks for nothing but metrics, and names what these have.
+    let mut page = world.router.connect("127.0.0.1:9100");
+    page.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let page = String::from_utf8(read_all(&mut page).0).unwrap();
+    assert!(
+        page.contains("\r\nContent-Type: text/html") && page.ends_with("</script>\n") && !page.contains("://"),
+        "{page}"
+    );
+    let read = page.split(['"', '`']).filter(|word| word.starts_with("subscriber_") || word.starts_with("rule_"));
+    for name in read {
+        let name = name.split('$').next().unwrap().trim_end_matches('_');
+        assert!(text.contains(&format!("\n# TYPE perigee_pep_{name}")), "{name}");
+    }
     // The connection is open, and its legs were looked at.
     for leg in ["client", "server"] {
         let name = format!("perigee_pep_rule_round_trip_seconds_count{{rule=\"other\",leg=\"{leg}\"}} ");
