@@ -138,7 +138,8 @@ fn what_bypasses_the_proxy_leaves_its_share() {
 #[test]
 fn results_do_not_depend_on_how_packets_are_carried_where_a_proxy_owns_a_queue() {
     let pages = "[[flows]]\nname = \"pages\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\npage = \"small\"\nduration = \"10 s\"\n\
-                 [[flows]]\nname = \"call\"\nkind = \"call\"\nfrom = \"server\"\nto = \"client\"\nrate = \"1 Mbit/s\"\nduration = \"10 s\"\n";
+                 [[flows]]\nname = \"call\"\nkind = \"call\"\nfrom = \"server\"\n\
+                 to = \"client\"\nrate = \"1 Mbit/s\"\nduration = \"10 s\"\n";
     let run = plan(&network(OWNED, ", loss = \"0.1 %\"", &(download("a", 2, "15 s") + pages)));
     let ahead = Carriage::default();
     let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
