@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-imported validate-bbr3 validate-advise wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-imported validate-bbr3 validate-advise validate-verdicts wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -139,6 +139,12 @@ validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 pa
 validate-advise: .venv/core.made ## advice beside the best of its menu, on 20 drawn paths, into docs/models/validation-advise.md (as root; two hours on an idle machine, goes on after Ctrl-C; PATHS=1-5)
 	@tools/packages.sh irtt || true
 	$(BIN)/python validation/advise/advise.py $(if $(PATHS),--paths $(PATHS))
+
+validate-verdicts: .venv/core.made ## verdicts of whole and quick evaluations, and of twins, into docs/models/validation-verdicts.md (hours of a core, goes on after Ctrl-C)
+	$(BIN)/perigee cc standing --whole --out results/standing-whole
+	$(BIN)/python tools/verdicts.py sizes
+	$(BIN)/python tools/verdicts.py whole --seeds 3
+	$(BIN)/python tools/verdicts.py near --seeds 40
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh

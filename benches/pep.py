@@ -103,7 +103,7 @@ def print_memory(kinds: list[str], asked: argparse.Namespace) -> None:
 
 def print_workers(asked: argparse.Namespace) -> None:
     """Print what the service takes with one worker and with two."""
-    found = scale.workers(round(4 * asked.rounds * asked.seconds))
+    found = scale.workers(round(2 * asked.rounds * asked.seconds))
     rows = [
         [
             f"{count} on {'one core' if core else 'all cores'}",

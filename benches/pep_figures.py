@@ -202,7 +202,8 @@ def _connected(proxy: Proxy, count: int) -> Iterator[tuple[list[socket.socket], 
         listener = stack.enter_context(proxy.world.server.listen(SERVER))
         stack.enter_context(child(serve))
         clients = [stack.enter_context(proxy.world.client.connect(SERVER)) for _ in range(count)]
-        yield clients, lambda: await_that(is_still, lambda: "a server sends for ever")
+        patience_s = PATIENCE_S * max(1, count / 500)
+        yield clients, lambda: await_that(is_still, lambda: "a server sends for ever", patience_s=patience_s)
 
 
 def connections(proxy: Proxy, seconds: float, at_once: int = IN_FLIGHT) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a proxy takes by connection and by byte, and with more workers: the rows of `pep.py` about scale.
+"""Cost of a proxy by connection, by byte and with more workers: the rows of `pep.py` about scale.
 
 On a machine that others use, too, rates and processor times change from minute to minute by more than proxies differ.
 So proxies are compared in turns of a tenth of a second, each in a network of its own that stays meanwhile.
@@ -22,7 +22,7 @@ from pep_ends import child
 from pep_world import SERVER, TIED, Proxy, running
 
 TURN_S = 0.1
-"""Of connections that are opened and closed through one of the proxies, before the next has its turn."""
+"""Time in which connections are opened and closed through one of the proxies, before the next has its turn."""
 DOWNLOADS = 4
 """At a time, so that two workers have work."""
 

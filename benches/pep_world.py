@@ -397,14 +397,17 @@ def tie_to(parent: int) -> None:
 
 
 def await_that(
-    is_so: Callable[[], bool], what: Callable[[], str], process: subprocess.Popen[str] | None = None
+    is_so: Callable[[], bool],
+    what: Callable[[], str],
+    process: subprocess.Popen[str] | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> None:
     """Wait until something is so.
 
     Raises:
-        RuntimeError: it is not within a minute, or the process has ended.
+        RuntimeError: it is not so in time, or the process has ended.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not is_so():
         if time.monotonic() > deadline or (process and process.poll() is not None and not is_so()):
             raise RuntimeError(what())

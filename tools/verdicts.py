@@ -58,9 +58,10 @@ A verdict should be that of an algorithm, not of a seed or of the size of a stud
 SIZES = """
 ## Both sizes
 
-`perigee cc standing --whole`, and `--quick` beside it, {date}. Letters are those of whole studies: `+` pass, **F** \
-fail, `d` not met and to be documented, `?` undecided, empty: not measured. A second letter, in brackets, is that of \
-`--quick` where its studies lack cells. The others have the same runs at both sizes, and are not run twice.
+`perigee cc standing --whole`, and `perigee cc evaluate --quick` beside it, {date}. Letters are those of whole \
+studies: `+` pass, **F** fail, `d` not met and to be documented, `?` undecided, empty: not measured. A second letter, \
+in brackets, is that of `--quick` where its studies lack cells. The others have the same runs at both sizes, and are \
+not run twice.
 
 {opposite} of {count} pairs of verdicts are opposite (a pass at one size, no pass by what is decided at the other).
 """
@@ -73,7 +74,7 @@ seven is within 20 % of its threshold with seed 1, each cell by itself with as m
 beyond, and the mean figure as a multiple of its threshold.
 """
 REASONS = {
-    "7.3 delay doubled": """
+    "7.3 delay doubled": """\
 `reno_beta` in 7.3, *delay doubled*: the constant does have a meaning there. It keeps 511/1024 of its window, its \
 third halving comes half a second later than Reno's, and its window is 3 packets behind when the delay doubles (224 \
 against 227 packets with seed 1). The throughput of the next 18 s is the window's, so that its figure is 1.5 % worse, \
@@ -107,13 +108,14 @@ def sizes(criteria: Collection[Criterion], standing: Path, folder: Path) -> dict
     names = [row["name"] for row in rows]
     large = {row["name"]: {one["id"]: one["verdict"] for one in row["verdicts"]} for row in rows}
     small = {name: dict(verdicts) for name, verdicts in large.items()}
-    parts = [one for one in criteria if share_left_out(one)]
+    titles = {one["id"]: one["title"] for one in whole["criteria"]}
+    parts = [one for one in criteria if one.id in titles and share_left_out(one)]
     for criterion in parts:
         for order, found in Several(names, folder, quick=True, workers=1).findings(criterion, _tell):
             small[order.candidate.name][criterion.id] = str(found.verdict)
     return {
         "parts": [one.id for one in parts],
-        "titles": {one["id"]: one["title"] for one in whole["criteria"]},
+        "titles": titles,
         "verdicts": {
             name: {each: [small[name][each], verdict] for each, verdict in large[name].items()} for name in names
         },
@@ -240,10 +242,11 @@ def missed(rows: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, int]:
 def page(found: Mapping[str, Any], known: Collection[str]) -> str:
     """Return the page of the parts that are there, with the criteria that they lack."""
     parts = {"sizes": _of_sizes, "near": _of_near, "whole": _of_whole}
-    return HEAD + "".join("\n".join(write(found[name], known)) for name, write in parts.items() if found[name])
+    left = "".join(f"\n`tools/verdicts.py {name}` was not run yet.\n" for name in parts if not found[name])
+    return HEAD + "".join("\n".join(write(found[name], known)) for name, write in parts.items() if found[name]) + left
 
 
-def _of_sizes(found: Mapping[str, Any], _known: Collection[str]) -> list[str]:
+def _of_sizes(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     verdicts = found["verdicts"]
     pairs = [pair for row in verdicts.values() for pair in row.values() if set(pair) != {Verdict.UNKNOWN}]
     count = sum(map(opposite, pairs))
@@ -251,8 +254,8 @@ def _of_sizes(found: Mapping[str, Any], _known: Collection[str]) -> list[str]:
         [f"{each} {title}", *(_letters(row[each], both=each in found["parts"]) for row in verdicts.values())]
         for each, title in found["titles"].items()
     ]
-    words = SIZES.format(**found, opposite=count or "None", count=len(pairs))
-    return [words, *table(["Criterion", *verdicts], body), ""]
+    words = SIZES.format(**found, opposite=count, count=len(pairs))
+    return [words, *table(["Criterion", *verdicts], body), "", *_left_out(found["titles"], known), ""]
 
 
 def _letters(pair: Sequence[str], *, both: bool) -> str:
@@ -302,13 +305,17 @@ def _kept(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     lost = missed([row["verdicts"] for _, row in _rows(found, known)])
     said = (f"{name} {found['seeds'] - count} of {found['seeds']}" for name, count in lost.items())
     without = ", ".join(each for each in known if each in found["rows"] and not found["rows"][each])
-    left = ", ".join(each for each in known if each not in found["rows"])
     return [
         f"Seeds in which a twin passes all that its original passes: {', '.join(said)}.",
         *[f"No cell is that near in {without}."] * bool(without),
-        *[f"Not measured: {left}."] * bool(left),
+        *_left_out(found["rows"], known),
         "",
     ]
+
+
+def _left_out(there: Collection[str], known: Collection[str]) -> list[str]:
+    left = [each for each in known if each not in there]
+    return [f"Not measured: {', '.join(left)}."] if left else []
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What connections get by routes and by choice, and the view of them, in network namespaces of their own."""
+"""Congestion controls of connections, by routes and by choice, and their view, each in a network namespace."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from perigee.evaluation.criteria import CRITERIA
 from perigee.laboratory.publish import publish
 from perigee.standing.running import BESIDE, FILE, FOLDER, FORMAT, live_study
 from perigee.standing.satellites import CANDIDATE, study
+from trying import until
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -119,3 +120,23 @@ def test_a_site_without_a_standing_says_nothing_of_it(tmp_path: Path) -> None:
     publish(tmp_path / "lab", tmp_path / "site")
     assert not (tmp_path / "site" / "data" / "standing.js").exists()
     assert '"standing":false' in (tmp_path / "site" / "data" / "algorithms.js").read_text(encoding="utf-8")
+
+
+RAN = """
+return [...document.querySelectorAll(".summary tbody tr")].some((row) => /\\d/.test(row.cells[1]?.textContent ?? ""));
+"""
+FAULT = "return document.querySelector('.error:not([hidden]), .fault.wrong')?.textContent ?? ''"
+
+
+def test_a_cell_that_is_clicked_runs_its_study_in_the_tab(chromium: Chrome, page: str, tmp_path: Path) -> None:
+    assert page, "the simulator is compiled for the browser"
+    written(tmp_path / "lab")
+    publish(tmp_path / "lab", tmp_path / "site")
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", WIDE)
+    for place in range(4):
+        chromium.get("about:blank")
+        chromium.get(f"{(tmp_path / 'site' / 'index.html').as_uri()}#/standing")
+        there(chromium, "td a")
+        chromium.execute_script(f"document.querySelectorAll('a[href^=\"#study\"]')[{place}].click()")
+        until(chromium, RAN)
+        assert chromium.execute_script(FAULT) == ""

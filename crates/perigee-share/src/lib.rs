@@ -11,8 +11,10 @@
 //! Rates in bit/s, sizes in bytes, everything in integers: the same division whatever the order of subscribers and connections.
 
 mod fill;
+mod keys;
 
 use fill::{Bend, Claim, Fill};
+pub use keys::{BYPASS, MEMORY, SAVINGS, SHARE, SHORT};
 use perigee_units::{Bytes, Rate, Time};
 
 /// Bounds of what counts as short, and how much a subscriber may save.

@@ -45,6 +45,7 @@ pub(crate) struct LegOf {
 
 /// An end of a leg, by the number of the leg in its connection or its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "quic"), expect(unreachable_pub, reason = "what carries QUIC from outside names it"))]
 pub struct LegEnd {
     /// Number of the connection, or of the leg.
     pub leg: u32,

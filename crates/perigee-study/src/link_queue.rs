@@ -1,8 +1,8 @@
 //! `[proxies.sides.LINK.link]`: a link whose queue a proxy owns.
 
-use perigee_share::Policy;
-use perigee_text::{key, Kind, Reader, Section, StrictError, LARGEST};
-use perigee_units::{Bytes, Rate, Ratio, Time};
+use perigee_share::{Policy, BYPASS, MEMORY, SAVINGS, SHARE, SHORT};
+use perigee_text::{key, Kind, Reader, Section, StrictError};
+use perigee_units::{Rate, Ratio, Time};
 
 use crate::run::Scenario;
 use crate::transport::LinkQueue;
@@ -12,42 +12,17 @@ pub(crate) static LINK_QUEUE: Section = Section {
     name: "proxies.sides.link",
     keys: &[
         key("enabled", Kind::Bool, "true", "Whether the proxy owns the queue: `vary` it to compare."),
-        key(
-            "share",
-            Kind::Number { min: 0.5, max: 1.0 },
-            "0.98",
-            "Share of the link's rate that is used, so that no queue forms behind the proxy.",
-        ),
-        key(
-            "bypass",
-            Kind::Number { min: 0.0, max: 1.0 },
-            "0.5",
-            "Largest share of the rate that is left to what passes the proxy by.",
-        ),
+        SHARE,
+        BYPASS,
         key(
             "told",
             Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) },
             "0 s",
             "How long after a change of the link's rate the proxy is told.",
         ),
-        key(
-            "short",
-            Kind::Size { min: Bytes::new(1), max: LARGEST },
-            "256 KiB",
-            "A connection that has sent less of late is served before others of its subscriber.",
-        ),
-        key(
-            "memory",
-            Kind::Time { min: Time::from_millis(100), max: Time::from_secs(86_400) },
-            "10 s",
-            "Silence after which any connection is short again; one slower than `short` in this time stays so.",
-        ),
-        key(
-            "savings",
-            Kind::Size { min: Bytes::ZERO, max: LARGEST },
-            "2 MiB",
-            "Bytes that a subscriber may save of its share, for its short transfers to go before those of others.",
-        ),
+        SHORT,
+        MEMORY,
+        SAVINGS,
         key(
             "floor",
             Kind::RateFrom(Rate::ZERO),
@@ -69,8 +44,7 @@ pub(crate) fn read(table: &Reader<'_>, link: u32) -> Result<Option<LinkQueue>, S
         let message = format!("a floor of {floor} is above the ceiling of {ceiling}");
         return Err(table.error("floor", message, "lower the one or raise the other"));
     }
-    let policy = Policy { short: table.get("short")?, memory: table.get("memory")?, savings: table.get("savings")? };
-    let (share, bypass) = (part("share")?, part("bypass")?);
+    let (share, bypass, policy) = (part("share")?, part("bypass")?, Policy::read(table)?);
     Ok(Some(LinkQueue { link, share, bypass, told: table.get("told")?, policy, floor, ceiling }))
 }
 

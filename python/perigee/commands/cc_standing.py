@@ -27,7 +27,7 @@ def standing(
         typer.Option("--criterion", metavar="ID", help="Only this criterion, such as 7.5; may be given several times."),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Whole studies: 5 to 7 minutes of a core per algorithm.")
+        bool, typer.Option("--whole", help="Whole studies: about two minutes of a core per algorithm.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the table, and of what is kept.")

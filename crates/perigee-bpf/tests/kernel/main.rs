@@ -315,7 +315,7 @@ fn what_an_interrupted_command_left_is_no_entry_and_the_next_one_removes_it() {
     std::fs::create_dir(root.join(own_name("z"))).unwrap();
     let detached = machine.load("reno", &[], "w").name;
     libbpf_rs::Link::open(root.join(&detached).join("link")).unwrap().detach().unwrap();
-    // What versions with rules pinned: a link, and no record.
+    // Rules of a version that had them: a link, and no record.
     let rules = "rules-of-an-earlier-version";
     std::fs::create_dir(root.join(rules)).unwrap();
     for pin in ["link", "rules"] {

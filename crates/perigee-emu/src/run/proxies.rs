@@ -28,7 +28,7 @@ pub(crate) struct Proxies<'a> {
     run: &'a Run,
     /// The service of each proxy; `None` if it splits nothing.
     services: Vec<Option<Arc<Embedded>>>,
-    /// The rate that each has been told last, of the link whose queue it owns.
+    /// The last rate that each has learned of the link whose queue it owns.
     told: Vec<Option<Rate>>,
     /// The most bytes that each proxy has held so far.
     most: Vec<u64>,
@@ -71,7 +71,7 @@ impl<'a> Proxies<'a> {
         Some(ProxySocket { service, source, destination, index, found: None })
     }
 
-    /// Tells the services the rates of the links whose queues they own, as far as they are told of changes by now.
+    /// Tells the services the rates of the links whose queues they own, each `told` after a change.
     pub(crate) fn tell(&mut self, now: Time) {
         let proxies = self.run.scenario.proxies.iter().zip(&self.services).zip(&mut self.told);
         for ((proxy, service), told) in proxies {

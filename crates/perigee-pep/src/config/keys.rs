@@ -3,6 +3,7 @@
 //! The reader checks each table against these, and `docs/reference/pep.md` has its tables of keys from here:
 //! `cargo run -p perigee-pep --example reference -- docs/reference/pep.md`.
 
+use perigee_share::{BYPASS, MEMORY, SAVINGS, SHARE, SHORT};
 use perigee_text::{key, key_table, page_markdown, required, Kind, Section};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -282,37 +283,12 @@ pub(super) static LINK: Section = Section {
             "10 s",
             "Age at which a rate that was told, or the last slot, is no longer used: nothing is then held back.",
         ),
-        key(
-            "share",
-            Kind::Number { min: 0.5, max: 1.0 },
-            "0.98",
-            "Share of the rate that is used, so that no queue forms behind it.",
-        ),
+        SHARE,
         key("overhead", Kind::Integer { min: 0, max: 1000 }, "0", "Bytes that the link adds to each packet of IP."),
-        key(
-            "bypass",
-            Kind::Number { min: 0.0, max: 1.0 },
-            "0.5",
-            "Largest share of the rate that is left to what passes by.",
-        ),
-        key(
-            "short",
-            Kind::Size { min: Bytes::new(1), max: LARGEST },
-            "256 KiB",
-            "A connection that has sent less of late is served before others of its subscriber.",
-        ),
-        key(
-            "memory",
-            Kind::Time { min: Time::from_millis(100), max: DAY },
-            "10 s",
-            "Silence after which any connection is short again; one slower than `short` in this time stays so.",
-        ),
-        key(
-            "savings",
-            Kind::Size { min: Bytes::ZERO, max: LARGEST },
-            "2 MiB",
-            "Bytes that a subscriber may save of its share, for its short transfers to go before those of others.",
-        ),
+        BYPASS,
+        SHORT,
+        MEMORY,
+        SAVINGS,
         key(
             "subscribers",
             Kind::Tables(&SUBSCRIBER),
@@ -468,8 +444,6 @@ pub(super) static SECTIONS: [&Section; 14] = [
 /// How long an end may be silent.
 const GRACE: Kind = Kind::Time { min: Time::from_secs(1), max: DAY };
 const DAY: Time = Time::from_secs(86_400);
-/// Largest of sizes that a subscriber may have for itself.
-const LARGEST: Bytes = Bytes::new(1 << 40);
 /// Largest buffer of a socket.
 pub(super) const LARGEST_BUFFER: Bytes = Bytes::new(1 << 30);
 /// The last number of 32 bits.

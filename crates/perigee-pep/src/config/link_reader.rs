@@ -29,7 +29,7 @@ pub(super) fn read_link(table: &Reader<'_>, allow: &Allow) -> Result<SatelliteLi
         share: table.get("share")?,
         overhead: table.get("overhead")?,
         bypass: table.get("bypass")?,
-        policy: Policy { short: table.get("short")?, memory: table.get("memory")?, savings: table.get("savings")? },
+        policy: Policy::read(table)?,
         subscribers,
         other,
     })

@@ -105,7 +105,8 @@ fn leave_root((user, group): (Uid, Gid)) -> io::Result<()> {
     }
 }
 
-/// Whether the user may open all that the service opens later, make the file of accounting, and remove its control socket. What is not there is no reason.
+/// Whether the user may open all that the service opens later, make the file of accounting, and remove its control socket. What is
+/// not there is no reason.
 fn opens_all(config: &Config, file: &Path) -> bool {
     let may = |path: &Path, rights| access(path, rights) != Err(Errno::ACCESS);
     let mut files = [file].into_iter().chain(config.tunnel.iter().flat_map(certificates));

@@ -184,8 +184,10 @@ impl SocketCarrier<'_> {
         let most = self.memory.room().min(if untried.is_some() { PIECE } else { BUFFER });
         let source = self.sockets.ends[from as usize].as_fd();
         let received = rustix::net::recv(source, &mut buffer[..most], RecvFlags::DONTWAIT);
-        if let Some(untried) = untried {
-            untried.arrive(received.is_ok_and(|(bytes, _)| bytes == most), source);
+        if let Some(untried) = untried
+            && let Ok((bytes, _)) = received
+        {
+            untried.arrive(bytes == most, source);
         }
         match received {
             Ok((bytes, _)) if bytes > 0 => {

@@ -143,7 +143,7 @@ impl SplitConnection {
         shared.close(&self.account, outcome, Legs { sockets, tunnel_us: None }, now);
     }
 
-    /// Samples the kernel's state of both legs, while so many bytes are held.
+    /// Samples the kernel's state of both legs, while `held` bytes are between them.
     fn sample(&mut self, held: usize, now: Time) -> [TcpInfo; 2] {
         let legs = self.last.take().map_or_else(|| self.legs(), |legs| *legs);
         for (side, info) in [Side::Client, Side::Server].into_iter().zip(&legs) {

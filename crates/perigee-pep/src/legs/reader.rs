@@ -82,10 +82,11 @@ impl Untried {
 
 /// Bytes that it gets at a time.
 pub(crate) const PIECE: usize = 16 << 10;
-/// What a reader takes that reads, after its socket took no more: more than its kernel holds for one that does not, unless that has a
+/// Bytes that prove a reader, after its socket took no more: more than its kernel holds for one that does not, unless that has a
 /// large buffer of its own.
 pub(crate) const PROOF: u32 = 256 << 10;
-/// What it takes that has always found room: more, since the send buffer of the socket takes its part: that of 10 segments of 9000 bytes and what those acknowledge.
+/// Bytes that prove one whose socket has always found room: more, since the send buffer of the socket takes its part, that of 10 segments
+/// of 9000 bytes and what those acknowledge.
 const UNREFUSED: u32 = 4 * PROOF;
 /// Bytes that wait unsent for one that took no more: enough for the next acknowledgements.
 const UNSENT: u32 = 64 << 10;

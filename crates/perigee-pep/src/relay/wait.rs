@@ -1,8 +1,8 @@
-//! What a relay waits for between two advances.
+//! The waits of a relay between two advances.
 
 use super::{Relay, Side};
 
-/// What a direction waits for.
+/// The wait of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// It has ended, or waits for its turn.
@@ -15,7 +15,7 @@ pub(crate) enum Wait {
 }
 
 impl Relay {
-    /// What the direction from a side waits for after an advance that left so many bytes of it held.
+    /// The wait of the direction from a side after an advance that left `held` bytes of it.
     pub(crate) fn wait(&self, from: Side, held: usize) -> Wait {
         let (source, sink) = (&self.sides[from as usize], &self.sides[from.opposite() as usize]);
         let is_over = source.is_finished || sink.failure.is_some();

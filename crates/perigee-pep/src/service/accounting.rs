@@ -1,4 +1,5 @@
-//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections that ended.
+//! Writes lines of accounting, each an object of JSON: what each subscriber has used by each rule in an interval, and connections
+//! that ended.
 //!
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
 //! that can be written says how many were lost.
@@ -147,11 +148,12 @@ impl Writing {
             self.log.line(line.to_owned());
             return Ok(());
         };
-        // What is left of a torn line is a line of its own.
+        // The rest of a torn line stands by itself.
         let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
-        if self.is_torn {
+        // All but the end of the line is the whole object.
+        if written + 1 < whole.len() {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         Ok(())
@@ -169,7 +171,7 @@ fn text(kind: &str, record: Map<String, Value>) -> String {
     Value::Object(all).to_string()
 }
 
-/// Of the format: it changes when a name or a meaning does, and not when one is added.
+/// The format's: it changes when a name or a meaning does, and not when one is added.
 const VERSION: u32 = 1;
 /// Time that a line may take at the end.
 const LONGEST_LINE: Duration = Duration::from_secs(1);
@@ -195,7 +197,7 @@ mod tests {
     }
 
     /// Waits for all lines, even of a thread that has no processor for long.
-    fn end(records: Records, writer: AccountWriter) {
+    fn end(records: Records, writer: &AccountWriter) {
         drop(records);
         while writer.0.recv().is_ok() {}
     }
@@ -224,7 +226,7 @@ mod tests {
         }
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
-        end(records, writer);
+        end(records, &writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -248,7 +250,7 @@ mod tests {
         let accounting = accounting(&path);
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
-        end(records, writer);
+        end(records, &writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
@@ -269,7 +271,7 @@ mod tests {
         for _ in 0..20_000 {
             records.connection(&stats, || connection("web"));
         }
-        end(records, writer);
+        end(records, &writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -247,7 +247,8 @@ fn answer(request: &[u8], metrics: impl Fn() -> String) -> Vec<u8> {
     let (status, kind, body) = match text.split(' ').take(2).collect::<Vec<_>>()[..] {
         ["GET", "/metrics"] if accepts(&text, OPEN_METRICS) => ("200 OK", OPEN_METRICS, open_metrics(&metrics())),
         ["GET", "/metrics"] => ("200 OK", PROMETHEUS, metrics()),
-        _ => ("404 Not Found", PROMETHEUS, "metrics are at /metrics\n".to_owned()),
+        ["GET", "/"] => ("200 OK", "text/html; charset=utf-8", PAGE.concat()),
+        _ => ("404 Not Found", PROMETHEUS, "metrics are at /metrics, and drawn at /\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -275,6 +276,14 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 const MOST: usize = 32;
 /// Clients accepted at each socket before signals are handled.
 const AT_ONCE: usize = 64;
+/// The page that draws the metrics; it looks as all pages of the project do.
+const PAGE: [&str; 4] = [
+    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+     <title>Proxy</title>\n<style>\n",
+    include_str!("../../../../python/perigee/data/look.css"),
+    "</style>\n",
+    include_str!("page.html"),
+];
 /// Kinds of answers.
 const PROMETHEUS: &str = "text/plain; version=0.0.4";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -314,7 +314,7 @@ impl Service {
         answers.serve(
             now,
             || stats.status(now - self.began, state) + &self.report.status(),
-            || stats.prometheus() + &self.report.prometheus(),
+            || stats.prometheus(now - self.began) + &self.report.prometheus(),
         );
     }
 

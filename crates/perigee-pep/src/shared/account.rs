@@ -97,8 +97,8 @@ impl Account {
         self.connect_us.is_some()
     }
 
-    /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for: so many
-    /// bytes of it are held.
+    /// Counts the bytes passed on, of which after a reset there may be fewer than before, and what each direction waits for, of
+    /// which `held` bytes are left.
     pub(crate) fn count(&mut self, relay: &Relay, held: [usize; 2], now: Time) {
         let mut have_passed = [false; 2];
         for side in SIDES {
@@ -123,7 +123,7 @@ impl Account {
         (self.bytes() > 0 && is_active).then(|| self.due())
     }
 
-    /// Counts what a look at both legs shows, while so many bytes are held.
+    /// Counts what a look at both legs shows, while `held` bytes are between them.
     pub(crate) fn look(&mut self, legs: [Look; 2], held: usize, now: Time) {
         let is_quiet = now > self.due() + QUIET;
         let limited = self.waits.look(legs, now);
@@ -187,9 +187,9 @@ impl Account {
             thousandths((now - self.began).as_millis()),
             connect.as_deref().unwrap_or("-"),
         );
-        for (name, value) in legs.words() {
-            let _ = write!(line, " {name}={value}");
-        }
+        legs.each(|whose, what, value| {
+            let _ = write!(line, " {whose}_{what}={value}");
+        });
         line
     }
 
@@ -207,9 +207,12 @@ impl Account {
             ("seconds".to_owned(), (now - self.began).as_secs_f64().into()),
             ("connect_ms".to_owned(), self.connect_us.map(|us| f64::from(us) / 1e3).into()),
         ]);
-        // A round trip of 0 is not known.
-        let known = legs.words().into_iter().filter(|(name, value)| *value > 0 || !name.ends_with("rtt_us"));
-        record.extend(known.map(|(name, value)| (name, value.into())));
+        legs.each(|whose, what, value| {
+            // A round trip of 0 is not known.
+            if value > 0 || what != RTT {
+                record.insert(format!("{whose}_{what}"), value.into());
+            }
+        });
         record
     }
 
@@ -224,29 +227,32 @@ impl Account {
 }
 
 impl Legs<'_> {
-    /// What the other box has saved of the handshakes, µs: the server's is not over the satellite. It counts at the client's box.
+    /// The part of the handshakes that the other box has saved, µs: the server's is not over the satellite. It counts at the client's box.
     fn handshake_us(&self) -> u64 {
         let is_client_s = self.sockets.iter().all(|(side, _)| *side == Side::Client);
         self.tunnel_us.filter(|_| is_client_s).map_or(0, u64::from)
     }
 
-    /// The shortest round trip of each leg, as far as both are known.
+    /// The shortest round trip of each leg, if both are known.
     fn round_trips(&self) -> Option<[u32; 2]> {
-        let sockets = self.sockets.iter().map(|(_, info)| info.least_rtt_us);
-        let known: Vec<u32> = sockets.chain(self.tunnel_us).filter(|us| *us > 0).collect();
-        known.try_into().ok()
+        let mut known = self.sockets.iter().map(|(_, info)| info.least_rtt_us).chain(self.tunnel_us);
+        let both = [known.next()?, known.next()?];
+        both.iter().all(|us| *us > 0).then_some(both)
     }
 
-    fn words(&self) -> Vec<(String, u32)> {
-        let of_sockets = self.sockets.iter().flat_map(|(side, info)| {
-            [("rtt_us", info.rtt_us), ("retransmitted", info.retransmitted)]
-                .map(|(name, value)| (format!("{}_{name}", side.name()), value))
-        });
-        of_sockets.chain(self.tunnel_us.map(|us| ("tunnel_rtt_us".to_owned(), us))).collect()
+    /// Hands over whose value it is, which, and the value.
+    fn each(&self, mut word: impl FnMut(&str, &str, u32)) {
+        for (side, info) in self.sockets {
+            word(side.name(), RTT, info.rtt_us);
+            word(side.name(), "retransmitted", info.retransmitted);
+        }
+        if let Some(us) = self.tunnel_us {
+            word("tunnel", RTT, us);
+        }
     }
 }
 
-/// What a connection has saved at least against one without a proxy, µs; `None` if it was shorter than a page.
+/// Time that a connection has saved at least against one without a proxy, µs; `None` if it was shorter than a page.
 ///
 /// A sender begins with ten segments (RFC 6928) and doubles what it sends in each round trip (RFC 5681): after k of them it has sent
 /// `FIRST_WINDOW` (2^k - 1) bytes. Without a proxy each of these round trips crosses both legs. With one, each leg has its own, at the same
@@ -315,13 +321,15 @@ fn thousandths(count: u64) -> String {
 
 /// Bytes of most log lines of connections.
 const LINE: usize = 384;
+/// The name of a smoothed round trip.
+const RTT: &str = "rtt_us";
 /// Time to the second look at an active connection; it grows to [`LOOK`], and where nothing passes to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(100);
 const LOOK: Time = Time::from_secs(1);
 const LAST_LOOK: Time = Time::from_secs(16);
 /// Silence after which bytes begin another transfer.
 const QUIET: Time = Time::from_secs(2);
-/// What a sender may send at first: ten segments (RFC 6928) of 1448 bytes, with timestamps.
+/// A sender's first window: ten segments (RFC 6928) of 1448 bytes, with timestamps.
 const FIRST_WINDOW: u64 = 14_480;
 /// Bytes of a page, at most.
 const PAGE: u64 = 1 << 20;

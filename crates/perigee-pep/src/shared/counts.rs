@@ -1,4 +1,4 @@
-//! What is counted of the connections that a subscriber has by a rule, with its names in metrics and lines of accounting.
+//! The counts of the connections that a subscriber has by a rule, with its names in metrics and lines of accounting.
 
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,7 +148,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Those of a subscriber.
+    /// All at zero, for a subscriber.
     pub(crate) fn of(who: &str) -> Self {
         Self { who: who.into(), counts: [const { AtomicU64::new(0) }; COUNTS] }
     }
@@ -192,7 +192,7 @@ impl Totals {
         Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
     }
 
-    /// What has come since; what also shrinks is as it is now.
+    /// The growth since; a count that also shrinks is as it is now.
     pub(crate) fn since(self, before: &Self) -> Self {
         let mut since = Self(std::array::from_fn(|at| self.0[at].saturating_sub(before.0[at])));
         for gauge in GAUGES {

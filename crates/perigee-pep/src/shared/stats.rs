@@ -140,8 +140,10 @@ impl Stats {
     }
 
     /// In the text format of Prometheus.
-    pub(crate) fn prometheus(&self) -> String {
+    pub(crate) fn prometheus(&self, running: Time) -> String {
         let mut out = String::new();
+        let help = "Time since the start of the process, when counters were zero.";
+        family(&mut out, "running_seconds", "gauge", help, &[(String::new(), running.as_secs_f64())]);
         for (name, kind, help, value) in [
             ("connections", "gauge", "Open connections, and handshakes that wait for their server.", self.open.get()),
             ("waiting", "gauge", "Handshakes that wait for their server.", self.waiting.get()),
@@ -202,7 +204,7 @@ mod tests {
              leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000 \
              path_us 0 reader_us 0 arrival_us 0\n"
         );
-        let text = stats.prometheus();
+        let text = stats.prometheus(Time::from_secs(5));
         for line in [
             "# TYPE perigee_pep_connections gauge",
             "perigee_pep_connections 2",
@@ -223,7 +225,7 @@ mod tests {
     fn each_metric_of_the_dashboard_and_the_alerts_is_exported() {
         let stats = Stats::default();
         stats.usage.of("web", Who::Table("ship".to_owned()));
-        let exported = stats.prometheus();
+        let exported = stats.prometheus(Time::from_secs(5));
         let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let dashboard = include_str!("../../../../packaging/grafana-perigee-pep.json");
         let alerts = include_str!("../../../../packaging/prometheus-perigee-pep.yml");

@@ -28,9 +28,9 @@ struct State {
 #[derive(Debug, Default)]
 struct OfRule {
     rows: BTreeMap<Who, Row>,
-    /// Of subscribers without a row, and of those who had one.
+    /// Subscribers without a row, and those who had one.
     others: Row,
-    /// What metrics have shown as the own of those who had a row.
+    /// Counts that metrics have shown as the own of those who had a row.
     gone: Totals,
 }
 
@@ -38,11 +38,11 @@ struct OfRule {
 #[derive(Debug, Default)]
 struct Row {
     counts: Arc<Counts>,
-    /// What was counted before its metrics became its own, or after they were; for those that never were, nothing.
+    /// Its counts when its metrics became its own.
     before: Totals,
-    /// What its metrics have shown as its own, at earlier times.
+    /// Counts that metrics have shown as its own at earlier times.
     shown: Totals,
-    /// What lines of accounting have told.
+    /// Counts that lines of accounting have told.
     told: Totals,
     /// Bytes at the last round, and those of late.
     seen: u64,
@@ -90,7 +90,7 @@ impl Usage {
         out
     }
 
-    /// What each subscriber has used by each rule since it was last told; those who have used nothing are left out.
+    /// The use of each subscriber by each rule since it was last told; those who have used nothing are left out.
     pub(crate) fn tell(&self) -> Vec<(String, String, Totals)> {
         let mut out = Vec::new();
         for (rule, of) in &mut self.lock().rules {
@@ -112,15 +112,11 @@ impl Usage {
 
 impl State {
     fn of(&mut self, rule: &str, who: Who) -> Arc<Counts> {
-        if !self.rules.contains_key(rule) {
-            self.rules.insert(rule.to_owned(), OfRule::default());
-        }
-        let Some(of) = self.rules.get_mut(rule) else { return Arc::default() };
-        if let Some(row) = of.rows.get(&who) {
+        if let Some(row) = self.rules.get(rule).and_then(|of| of.rows.get(&who)) {
             return row.counts.clone();
         }
         if self.rows >= MOST {
-            return of.others.counts.clone();
+            return self.rules.entry(rule.to_owned()).or_default().others.counts.clone();
         }
         self.rows += 1;
         if matches!(who, Who::Address(_)) && self.named.len() < self.most_named {
@@ -289,7 +285,7 @@ mod tests {
         (0..10).for_each(|_| usage.round(1, true));
         assert_eq!(usage.lock().rows, 1);
         assert_eq!(usage.rules(), before.0);
-        // What was shown as somebody's own is not others' afterwards.
+        // Somebody's own is not others' afterwards.
         assert_eq!(
             (before.1, shown(&usage)),
             (vec![row("10.0.0.0", 10), row("others", 20)], vec![row("10.0.0.3", 0), row("others", 20)])

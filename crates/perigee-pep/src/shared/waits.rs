@@ -14,7 +14,7 @@ use crate::relay::Side;
 /// The waits of a connection since it was last looked at.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    /// What the direction from each side waits for.
+    /// The wait of the direction from each side.
     states: [Wait; 2],
     /// Up to when time without room is counted.
     since: Time,

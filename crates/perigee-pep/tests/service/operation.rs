@@ -260,6 +260,19 @@ fn status_and_metrics_show_what_happens() {
     assert!(open.contains("\n# TYPE perigee_pep_subscriber_bytes counter\n"), "{open}");
     let own = "\nperigee_pep_subscriber_bytes_total{subscriber=\"10.1.0.2\",rule=\"other\",direction=\"up\",leg=\"server\"} 64\n";
     assert!(open.contains(own), "{open}");
+    // The page asks for nothing but metrics, and names what these have.
+    let mut page = world.router.connect("127.0.0.1:9100");
+    page.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let page = String::from_utf8(read_all(&mut page).0).unwrap();
+    assert!(
+        page.contains("\r\nContent-Type: text/html") && page.ends_with("</script>\n") && !page.contains("://"),
+        "{page}"
+    );
+    let read = page.split(['"', '`']).filter(|word| word.starts_with("subscriber_") || word.starts_with("rule_"));
+    for name in read {
+        let name = name.split('$').next().unwrap().trim_end_matches('_');
+        assert!(text.contains(&format!("\n# TYPE perigee_pep_{name}")), "{name}");
+    }
     // The connection is open, and its legs were looked at.
     for leg in ["client", "server"] {
         let name = format!("perigee_pep_rule_round_trip_seconds_count{{rule=\"other\",leg=\"{leg}\"}} ");
@@ -412,10 +425,9 @@ fn readers_who_take_all_memory_leave_each_other_connection_its_share() {
         status.lines().find_map(|line| line.strip_prefix("held_bytes ")).unwrap().parse::<usize>().unwrap()
     };
     // Each leaves the rest of a piece of 16 KiB.
-    const READERS: usize = 200;
-    let upload = bytes(150_000, 4);
+    let (upload, readers) = (bytes(150_000, 4), 200);
     let mut stalled = Vec::new();
-    while stalled.len() < READERS {
+    while stalled.len() < readers {
         let mut client = world.client.connect("10.2.0.2:80");
         client.write_all(&upload).unwrap();
         stalled.push((client, accept(&listener).0));
@@ -425,7 +437,7 @@ fn readers_who_take_all_memory_leave_each_other_connection_its_share() {
     }
     let (mut client, mut server) = connected(&world, &listener);
     echo(&mut client, &mut server);
-    assert!(held() <= MIB + 65_536 + READERS * 4096, "{}", held());
+    assert!(held() <= MIB + 65_536 + readers * 4096, "{}", held());
     // Nothing of theirs is lost.
     for (client, mut server) in stalled {
         drop(client);

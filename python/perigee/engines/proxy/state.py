@@ -24,7 +24,8 @@ class ProxyState:
         totals: counters of the whole service by name: `open`, `waiting`, `held_bytes`, `refused`, `no_room`, `paused`.
         rules: counters of each rule by name: `open`, `accepted`, `bytes_up`, `bytes_down`, `complete`, `failed`.
         legs: counters of each rule's legs, by rule and `client` or `server`: `sent_bytes`, `retransmitted`,
-            `round_trips` (how many were read) and `round_trips_us` (their sum).
+            `round_trips` (how many were read) and `round_trips_us` (their sum), `path_us`, `reader_us` and `arrival_us`
+            (how long each has held transfers up).
     """
 
     at_s: float
@@ -41,7 +42,7 @@ def parsed(text: str, at_s: float) -> ProxyState:
         RunError: the output is not a status.
 
     Examples:
-        >>> state = parsed("state running\nopen 2\nrule web open 1 bytes_up 64\n", 5.0)
+        >>> state = parsed("state running\nopen 2\nrule web open 1 bytes_up 64\nlink shared no reason \"x\"\n", 5.0)
         >>> state.state, state.totals, state.rules
         ('running', {'open': 2}, {'web': {'open': 1, 'bytes_up': 64}})
         >>> parsed("hello world\n", 5.0)
