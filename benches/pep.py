@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import multiprocessing
 import os
 import platform
@@ -61,7 +62,7 @@ def print_figures(kinds: list[str], asked: argparse.Namespace) -> None:
     for _ in range(asked.rounds):
         for kind in kinds:
             rounds[kind].append(measured(kind, asked))
-    opened = scale.opened_and_closed(kinds, round(asked.rounds * asked.seconds / scale.TURN_S))
+    opened = scale.opened_and_closed(kinds, math.ceil(asked.rounds * asked.seconds / scale.TURN_S))
 
     def cell(kind: str, what: str, which: str, form: str) -> str:
         return format(statistics.median(found[what][which] for found in rounds[kind]), form)

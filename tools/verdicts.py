@@ -59,9 +59,8 @@ SIZES = """
 ## Both sizes
 
 `perigee cc standing --whole`, and `perigee cc evaluate --quick` beside it, {date}. Letters are those of whole \
-studies: `+` pass, **F** fail, `d` not met and to be documented, `?` undecided, empty: not measured. A second letter, \
-in brackets, is that of `--quick` where its studies lack cells. The others have the same runs at both sizes, and are \
-not run twice.
+studies: {legend} A second letter, in brackets, is that of `--quick` where its studies lack cells. The others have the \
+same runs at both sizes, and are not run twice.
 
 {opposite} of {count} pairs of verdicts are opposite (a pass at one size, no pass by what is decided at the other).
 """
@@ -112,7 +111,7 @@ def sizes(criteria: Collection[Criterion], standing: Path, folder: Path) -> dict
     parts = [one for one in criteria if one.id in titles and share_left_out(one)]
     for criterion in parts:
         for order, found in Several(names, folder, quick=True, workers=1).findings(criterion, _tell):
-            small[order.candidate.name][criterion.id] = str(found.verdict)
+            small[order.candidate.name][criterion.id] = said(found)
     return {
         "parts": [one.id for one in parts],
         "titles": titles,
@@ -248,18 +247,18 @@ def page(found: Mapping[str, Any], known: Collection[str]) -> str:
 
 def _of_sizes(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     verdicts = found["verdicts"]
-    pairs = [pair for row in verdicts.values() for pair in row.values() if set(pair) != {Verdict.UNKNOWN}]
+    pairs = [pair for row in verdicts.values() for pair in row.values() if not {*pair} <= {Verdict.UNKNOWN, NOT_JUDGED}]
     count = sum(map(opposite, pairs))
     body = [
         [f"{each} {title}", *(_letters(row[each], both=each in found["parts"]) for row in verdicts.values())]
         for each, title in found["titles"].items()
     ]
-    words = SIZES.format(**found, opposite=count, count=len(pairs))
+    words = SIZES.format(**found, legend=LEGEND, opposite=count, count=len(pairs))
     return [words, *table(["Criterion", *verdicts], body), "", *_left_out(found["titles"], known), ""]
 
 
 def _letters(pair: Sequence[str], *, both: bool) -> str:
-    small, large = (LETTERS[Verdict(one)] for one in pair)
+    small, large = (LETTERS[one] for one in pair)
     return f"{large} ({small})" if both else large
 
 
@@ -291,7 +290,7 @@ def _of_whole(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     rows = _rows(found, known)
     names = list(rows[0][1]["verdicts"])
     body = [
-        [each, *(" ".join(LETTERS[Verdict(one)] for one in row["verdicts"][name]) for name in names)]
+        [each, *(" ".join(LETTERS[one] for one in row["verdicts"][name]) for name in names)]
         for each, row in rows
     ]
     return [WHOLE_WORDS.format(**found), *table(["Criterion", *names], body), "", *_kept(found, known)]

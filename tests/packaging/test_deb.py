@@ -234,7 +234,7 @@ def test_only_a_program_without_a_loader_is_static() -> None:
     [
         (["--wheel", "none.whl"], "none.whl: there is no such file; make it with `make wheel` or"),
         (["--wheel", "perigee_lab-1.whl"], "perigee_lab-1.whl: is no wheel of Perigee"),
-        (["--proxy", "perigee_lab-1.whl"], "perigee_lab-1.whl: is no static program; make one with: cargo build"),
+        (["--proxy", "perigee_lab-1.whl"], "perigee_lab-1.whl: is no static program; make one with: tools/static.sh"),
     ],
 )
 def test_what_no_package_is_made_of_is_refused_in_one_line(

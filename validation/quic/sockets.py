@@ -36,21 +36,23 @@ LATE = "2 ms"
 LATE_US = 500.0
 """A round whose releases are later than this, in one of 100 cases, is not judged: the machine had other work."""
 
+ONE = "one of each cell: one value, no mean"
 HEAD = """\
 # QUIC on sockets beside QUIC in virtual time
 
+**Of the study's {study} cells {cells} were compared here, and {missing} are missing. Of those compared {judged} \
+can be judged, and {within} are within. {missed}**{absent}
+
 `make validate`, as root, carries the study [validation/quic](../../validation/quic/study.toml) out on both engines
 and writes this page: the same flow and the same stack, once with links and keys that cost nothing in virtual time,
-once with real keys over UDP sockets between namespaces ([the model](quic.md#on-sockets)). Rounds of 20 s, {rounds} of
-each cell, whose means are compared. Within: throughput and mean round trip differ by at most 2 and 3 %, the share of
-packets deemed lost by a factor of at most 1.2 or 0.1 percentage points.
+once with real keys over UDP sockets between namespaces ([the model](quic.md#on-sockets)). Rounds of 20 s, {rounds}.
+A link's name has its Mbit/s and its round trip in ms. Within: throughput and mean round trip differ by at most 2 and
+3 %, the share of packets deemed lost by a factor of at most 1.2 or 0.1 percentage points.
 
 Of {date}, Linux {kernel}, {cores} cores.
 A round with a release more than {late} late was repeated, up to three times in all. Cells are judged by rounds whose
 releases were at most {limit:.0f} us late in 99 of 100 cases; a cell without any shows what the others came to, and is
 not judged.
-
-**{within} of {judged} cells that can be judged are within, of {cells}.**{missing}
 
 | link | congestion control | Mbit/s: simulated | sockets | difference \
 | round trip, ms: simulated | sockets | difference | lost, %: simulated | sockets | within |
@@ -136,16 +138,17 @@ def read(folder: Path, engine: str, cc: str = "") -> dict[str, Means]:
 
 def page(cells: Sequence[Cell], rounds: int) -> str:
     """Return the page with these cells, of which the study may have others."""
+    controls = _controls()
     missed = [cell.label for cell in cells if cell.misses]
     there = {cell.label for cell in cells}
-    absent = {link: [cc for cc in controls if f"{link}, {cc}" not in there] for link, controls in _controls().items()}
+    absent = {link: [cc for cc in all_of if f"{link}, {cc}" not in there] for link, all_of in controls.items()}
     said = [
-        link if others == _controls()[link] else f"{link} with {', '.join(others)}"
+        link if others == controls[link] else f"{link} with {', '.join(others)}"
         for link, others in absent.items()
         if others
     ]
     head = HEAD.format(
-        rounds=rounds,
+        rounds=ONE if rounds == 1 else f"{rounds} of each cell, whose means are compared",
         date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
         kernel=platform.release(),
         cores=os.cpu_count(),
@@ -154,10 +157,21 @@ def page(cells: Sequence[Cell], rounds: int) -> str:
         within=sum(cell.is_judged and not cell.misses for cell in cells),
         judged=sum(cell.is_judged for cell in cells),
         cells=len(cells),
-        missing=f" Not carried out yet: {'; '.join(said)}." if said else "",
+        study=sum(map(len, controls.values())),
+        missing=sum(map(len, absent.values())),
+        absent=f" Missing: {'; '.join(said)}." if said else "",
+        missed=_missed(cells),
     )
     why = {label: reason for label, reason in differences(FOLDER / "differences.toml").items() if label in there}
     return "".join([head, *(cell.row() for cell in cells), *reasons(missed, why)])
+
+
+def _missed(cells: Sequence[Cell]) -> str:
+    """Return how many cells miss over a geostationary satellite without loss, and elsewhere, of those judged."""
+    judged = [cell for cell in cells if cell.is_judged]
+    far = [bool(cell.misses) for cell in judged if cell.link.endswith("x600")]
+    near = [bool(cell.misses) for cell in judged if not cell.link.endswith("x600")]
+    return f"Over 600 ms without loss {sum(far)} of {len(far)} miss, elsewhere {sum(near)} of {len(near)}."
 
 
 def main() -> None:

@@ -244,6 +244,11 @@ fn settings_that_the_service_does_not_support_are_refused_before_the_run() {
                    every = \"1 s\" }";
     let changes = check(&homes(wanders, "{}")).expect_err("it cannot").to_string();
     assert!(changes.contains("owns the queue of `satellite.down`, whose rate changes"), "{changes}");
+    let in_states = |of_bad: &str| {
+        let states = format!("rate = \"20 Mbit/s\"\nstates = [{{ stay = \"1 s\" }}, {{ stay = \"1 s\", {of_bad} }}]");
+        check(&homes(&states, "{}")).err().is_some_and(|error| error.to_string().contains("whose rate changes"))
+    };
+    assert!(in_states("rate = \"50 %\"") && !in_states("loss = \"2 %\""));
 }
 
 /// A tenth of a goodput's tolerance over 2.5 s.

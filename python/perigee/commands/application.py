@@ -52,7 +52,7 @@ class HelpfulGroup(_Helpful, TyperGroup):
         """Return the command of the first word; of one that is gone, or whose option is, say what there is instead."""
         for words, instead in self.gone.items():
             first, *others = words.split()
-            if args[0] == first and set(others) <= set(args):
+            if args[0] == first and set(others) <= {one.partition("=")[0] for one in args}:
                 ctx.fail(f"`{ctx.command_path} {words}` is gone: {instead}")
         return super().resolve_command(ctx, args)
 

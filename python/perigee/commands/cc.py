@@ -37,7 +37,8 @@ app = Application(
     "Congestion controls: list them, show their parameters, check your own, load them into the kernel.",
     gone={
         "rule": "rules are routes now: `ip route replace PREFIX via GATEWAY congctl NAME`",
-        "load --existing": "open connections keep what they have; for new ones, see `perigee cc load -h`",
+        "load --existing": "open connections keep what they have; new ones of a route: "
+        "`ip route replace PREFIX via GATEWAY congctl NAME`",
     },
 )
 app.add_typer(cc_memory.app, name="memory")

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from perigee.api.study import Study
 from perigee.engines.plan.native import native_plan
 from perigee.matrix.cells import Cell
 from perigee.matrix.links import Link
 from perigee.matrix.parties import BESIDE
+from perigee.places import StudyFile, data_roots
 from perigee.toml import document
 
 SATELLITE = "exec"
@@ -59,5 +60,5 @@ def study(cell: Cell, seed: int, window: int) -> str:
 def seed_of_run(link: Link, seed: int) -> int:
     """Return the seed that a study's run has for a link, so that programs meet the same rates and losses."""
     tcp = next(party for party in BESIDE if party.name == "tcp")
-    beside = Study.from_toml(study(Cell(tcp, tcp, link, tcp.default), seed, 0))
-    return native_plan(beside.file, [], False).seed(0)
+    text = study(Cell(tcp, tcp, link, tcp.default), seed, 0)
+    return native_plan(StudyFile(Path("<toml>"), text, tuple(data_roots())), [], False).seed(0)

@@ -9,13 +9,21 @@ from typing import Any
 from perigee.evaluation.rules import Verdict
 from perigee.numbers import with_spread
 
-LETTERS = {
+NOT_JUDGED = "not judged"
+"""The verdict of a standing where figures have no threshold, as a scavenger's own."""
+LETTERS: Mapping[str, str] = {
     Verdict.PASS: "+",
     Verdict.FAIL: "**F**",
     Verdict.DOCUMENT: "d",
     Verdict.UNDECIDED: "?",
     Verdict.UNKNOWN: "",
+    NOT_JUDGED: "n",
 }
+"""The mark of each verdict in a table."""
+LEGEND = (
+    "`+` pass, **F** fail, `d` not met and to be documented, `?` undecided, `n` measured and not judged (a scavenger "
+    "is meant to yield what is asked for there), empty: not measured."
+)
 HEADS = {
     "goodput_mbps": "Goodput, Mbit/s",
     "rtt_ms": "Mean round trip, ms",
@@ -35,7 +43,7 @@ def annex(standing: Mapping[str, Any]) -> str:
         "",
         "## Verdicts",
         "",
-        "`+` pass, **F** fail, `d` not met and to be documented, `?` undecided, empty: not measured.",
+        LEGEND,
         "",
         *table(
             ["Criterion", *names],
@@ -81,8 +89,14 @@ def annex(standing: Mapping[str, Any]) -> str:
 
 
 def _letter(row: Mapping[str, Any], criterion: str) -> str:
+    """Return the mark of a verdict.
+
+    Examples:
+        >>> _letter({"verdicts": [{"id": "6.4", "verdict": "not judged"}]}, "6.4"), _letter({"verdicts": []}, "6.4")
+        ('n', '')
+    """
     found = next((one["verdict"] for one in row["verdicts"] if one["id"] == criterion), Verdict.UNKNOWN)
-    return LETTERS[Verdict(found)]
+    return LETTERS[found]
 
 
 def _left_open(rows: Sequence[Mapping[str, Any]]) -> list[str]:

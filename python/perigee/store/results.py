@@ -58,6 +58,7 @@ class Results:
     def __init__(self, path: Path, *, check: bool = True) -> None:
         self.path = path
         self._kept: dict[str, pl.DataFrame] = {}
+        self._ends: dict[str, pl.DataFrame] = {}
         self.manifest: dict[str, Any] = read_manifest(path)
         if self.manifest["state"] != "complete":
             done = len(shards_in(path / "shards"))
@@ -111,10 +112,12 @@ class Results:
         """Return a table, with flows from end to end; one without rows where the study did not write it."""
         return self._end_to_end(name).clone()
 
-    @functools.cache  # noqa: B019 - as `_read`
     def _end_to_end(self, name: str) -> pl.DataFrame:
-        table = self._read(name)
-        return table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table
+        if name not in self._ends:
+            table = self._read(name)
+            whole = table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table
+            self._ends[name] = whole
+        return self._ends[name]
 
     def legs(self, name: str) -> pl.DataFrame:
         """Return the rows of a table for the legs of flows that proxies split; without rows where there are none."""
@@ -235,7 +238,7 @@ class _OfExperiment(Results):
 
     def __init__(self, whole: Results, name: str) -> None:  # the folder was checked when the whole was read
         self.path = whole.path
-        self._kept = {}
+        self._kept, self._ends = {}, {}
         self._whole = whole
         self.experiment = name
         table = whole.points.table

@@ -12,7 +12,7 @@ use perigee_pep::{
 };
 use perigee_results::{Proxies as Rows, ProxyRow};
 use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, LinkQueue, Opener, ProxySpec, Run, Scenario, Traffic};
-use perigee_units::{Bytes, Rate, Time};
+use perigee_units::{Bytes, Rate, Ratio, Time};
 use perigee_wire::Ports as Plan;
 use rustix::io::ioctl_fionread;
 
@@ -191,7 +191,8 @@ fn rate_told(scenario: &Scenario, queue: &LinkQueue, at: Time) -> Option<Rate> {
         RateSpec::Trace(steps) => steps.at(at),
         _ => return None,
     };
-    spec.states.is_none().then_some(rate)
+    let mut states = spec.states.iter().flat_map(|states| states.iter());
+    states.all(|state| state.rate == Ratio::ONE).then_some(rate)
 }
 
 /// The link whose queue a proxy owns, as the service has it; its legs are named after links.

@@ -118,9 +118,14 @@ def caveats(records: Sequence[Record], done: int, of: int) -> list[str]:
     loaded = sum(any(each["load_before"] > one["cores"] for each in one["rounds"]) for one in records)
     dates = sorted(one["date"][:10] for one in records)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    said = [f"Measured {when}, with the versions below; another version may do otherwise."]
+    said = [
+        f"Measured {when}, with the versions below; another version may do otherwise.",
+        "Each download was alone on its link: what it does to others there is not measured.",
+    ]
     if rounds == {1}:
-        said.append("One download each: repeat the matrix into another folder, and compare both.")
+        said.append(
+            "One download each, which may not repeat: measure the matrix into another folder, and compare both."
+        )
     if done < of:
         said.append(f"Not whole: {of - done} of {counted(of, 'cell')} are missing.")
     if loaded:
