@@ -14,7 +14,7 @@ from test_report_claims import report_of, synthetic
 from test_report_sweeps import swept
 
 from conftest import NARROW, ROOT, Perigee
-from perigee.errors import InputError
+from perigee.errors import InputError, NothingToDrawError
 from perigee.report.computed import computed, fields
 from perigee.report.context import Context
 from perigee.report.html import render, write
@@ -83,6 +83,15 @@ def test_an_answer_of_which_a_cell_is_missing_is_left_out_and_the_command_line_s
         settings.write_text(former)
     assert "note: the answer of report.toml is left out: {goodput_mbps: cc = bbr}: these" in done.stderr
     assert 'class="answer"' not in (tmp_path / "r.html").read_text()
+
+
+def test_an_answer_may_name_what_was_set_for_all_runs(tmp_path: Path) -> None:
+    results = synthetic(tmp_path, SyntheticEngine(3))
+    results.manifest["settings"] = ["load=4 homes", "links.sat.loss=1 %"]
+    whole = computed("{goodput_mbps: cc = bbr}", Context(results))
+    assert computed("{goodput_mbps: cc = bbr, load = 4 homes, loss = 1 %}", Context(results)) == whole
+    with pytest.raises(NothingToDrawError, match="for load = 9 homes; all of them are with load = 4 homes, as was set"):
+        computed("{goodput_mbps: load = 9 homes}", Context(results))
 
 
 def test_a_reduced_run_has_no_answer_and_says_that_it_is_reduced(tmp_path: Path) -> None:

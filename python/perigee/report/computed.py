@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from perigee.errors import InputError, NothingToDrawError
-from perigee.groups.factors import FLOW
+from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
 from perigee.groups.settings import metric_and_flow
@@ -111,11 +111,14 @@ def _said(context: Context, field: Field, inside: str) -> str:
             raise NothingToDrawError(f"{{{inside}}}: these results have no experiment {experiment}")
         own = context.of_experiment(experiment)
     cells = [field.cell] if field.against is None else [field.cell, {**field.against}]
-    values = [_values(own, metric, field.flow, cell) for cell in cells]
+    fixed = _fixed(own, {key for cell in cells for key in cell})
+    values = [_values(own, metric, field.flow, _without(cell, fixed)) for cell in cells]
     for cell, found in zip(cells, values, strict=True):
         if not found:
             said = ", ".join(f"{key} = {value}" for key, value in cell.items()) or "anything"
-            raise NothingToDrawError(f"{{{inside}}}: these results have no value of {metric.name} for {said}")
+            changed = [f"{key} = {fixed[key]}" for key in cell if key in fixed and cell[key] != fixed[key]]
+            why = f"; all of them are with {', '.join(changed)}, as was set" if changed else ""
+            raise NothingToDrawError(f"{{{inside}}}: these results have no value of {metric.name} for {said}{why}")
     if field.against is None:
         return _range(metric, [value for _, value in values[0]])
     free = _free([group for group, _ in values[0]]) | _free([group for group, _ in values[1]])
@@ -139,6 +142,23 @@ def _values(context: Context, metric: Metric, flow: str, cell: Mapping[str, str]
         if known := [(group, value) for group, value in known if value == value]:
             return known
     return []
+
+
+def _fixed(context: Context, keys: Collection[str]) -> dict[str, str]:
+    """Return those of a cell's keys that a setting of the command line gave one value in all runs, with that."""
+    settings = [setting.partition("=") for setting in context.results.manifest.get("settings", ())]
+    varied = [column.key for column in context.results.points.columns]
+    found = {}
+    for key in {*keys} - {ALGORITHM, FLOW, EXPERIMENT}:
+        values = {value for name, _, value in settings if f".{name}".endswith(f".{key}")}
+        if len(values) == 1 and not any(f".{name}".endswith(f".{key}") for name in varied):
+            found[key] = values.pop()
+    return found
+
+
+def _without(cell: Mapping[str, str], fixed: Mapping[str, str]) -> dict[str, str]:
+    """Return a cell without what all runs were set to: it is no factor of theirs."""
+    return {key: value for key, value in cell.items() if fixed.get(key) != value}
 
 
 def _free(groups: Sequence[Group]) -> set[str]:
