@@ -161,6 +161,11 @@ def test_flows_of_one_table_are_warned_about_together(perigee: Perigee, tmp_path
     assert said.count("warning") == 1
     assert "in every run 40 flows `f` end, the last at 3 s, after time_limit = 2 s: they do not complete; " in said
     assert "or shorten their duration" in said
+    more = "".join(f'[[flows]]\nname = "f{n}"\nfrom = "a"\nto = "b"\nduration = "{n} s"\n' for n in range(3, 7))
+    study.write_text(many.replace('"small"', '"small"\ntime_limit = "2 s"') + more)
+    said = perigee("run", study, "--dry-run").stderr
+    assert said.count("warning") == 1
+    assert "in every run 44 flows `f` to `f6` end, the last at 6 s, after time_limit = 2 s: they do not" in said
 
 
 def test_a_single_run_is_no_runs(perigee: Perigee, tmp_path: Path) -> None:

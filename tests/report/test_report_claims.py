@@ -457,6 +457,22 @@ def test_failed_flows_are_reported_and_in_no_mean(tmp_path: Path) -> None:
     assert sizes["BBR", "goodput_mbps"] == "10 pairs"
 
 
+def test_many_groups_that_the_time_limit_ended_in_every_round_have_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        row |= {"outcome": "timed_out" if row["cc"] == "bbr" else "time_limit", "completed": False}
+
+    made = report_of(results := synthetic(tmp_path, SyntheticEngine(2, edit=edit)))
+    assert len(table(made, "outcomes").rows) == 4
+    monkeypatch.setattr("perigee.report.sections.outcomes.MOST_CUT", 2)
+    of_bbr, joined = table(report_of(results), "outcomes").rows
+    assert of_bbr[1].text == "Failed in 2 of 2 rounds (timed out)"
+    assert [cell.text for cell in joined] == [
+        "3 groups of flows", "All 6 flows lasted until the time limit of their runs",
+    ]  # fmt: skip
+
+
 def test_flows_of_a_kind_that_no_section_shows_are_shown_as_bulk_transfers(tmp_path: Path) -> None:
     def edit(row: dict[str, Any]) -> None:
         if row["cc"] == "bbr":

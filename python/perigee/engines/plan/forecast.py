@@ -26,6 +26,8 @@ LOGS = frozenset({"events", "states", "captures"})
 """Parts of results with a row per packet."""
 MOST_POINTS = 1000
 """Maximum number of points to check."""
+MOST_TABLES = 3
+"""Tables of flows that have a warning each; of more, such as in a study's reduced size, one says it."""
 AMPLE = 4
 """Proposed size of a buffer over the one that fills the path: BBR begins with three products in flight."""
 LOOKED_AT_S = 3600.0
@@ -73,7 +75,7 @@ def real_seconds(outlook: _core.Outlook) -> float:
 def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield a warning where `time_limit` ends flows before the end of their `duration`, or before they begin.
 
-    Flows of one table (`count`) share a warning.
+    Flows of one table (`count`) share a warning; so do those of more than `MOST_TABLES` tables.
 
     Args:
         plan: the core's.
@@ -92,6 +94,11 @@ def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Itera
                 late.end_s = max(late.end_s, end / 1e9)
                 late.start_s = min(late.start_s, flow.start_ns / 1e9)
                 late.limit_s = run.time_limit_ns / 1e9
+    ending = {declared: late for declared, late in found.items() if late.start_s < late.limit_s}
+    if len(ending) > MOST_TABLES:
+        first, *_, last = ending
+        joined = _CutShort.joined(list(ending.values()))
+        found = {one: late for one, late in found.items() if one not in ending} | {f"{first}` to `{last}": joined}
     for declared, late in found.items():
         count = len(late.points)
         where = "every run" if count == looked_at else f"runs of {count} of {looked_at} points"
@@ -129,6 +136,17 @@ class _CutShort:
     end_s: float = 0.0
     start_s: float = math.inf
     limit_s: float = 0.0
+
+    @classmethod
+    def joined(cls, several: Sequence[_CutShort]) -> _CutShort:
+        """Return the flows of several tables as those of one."""
+        return cls(
+            {name: None for one in several for name in one.names},
+            {point for one in several for point in one.points},
+            max(one.end_s for one in several),
+            min(one.start_s for one in several),
+            max(one.limit_s for one in several),
+        )
 
 
 def small_buffers(plan: _core.Plan, points: int) -> Iterator[str]:
