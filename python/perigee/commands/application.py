@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from perigee.errors import EXIT_BAD_INPUT
+from perigee.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from perigee.commands.tree import Command
@@ -47,6 +48,14 @@ class HelpfulGroup(_Helpful, TyperGroup):
             print(_rendered(self, ctx), end="")
             raise typer.Exit(EXIT_BAD_INPUT)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command; typer ends one that Ctrl-C stops without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("error: stopped", file=sys.stderr)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first word; of one that is gone, or whose option is, say what there is instead."""
