@@ -158,9 +158,12 @@ impl Account {
         *counted = retransmitted.max(*counted);
     }
 
-    /// Counts its end.
+    /// Counts its end, and what it has saved if it came to it whole.
     pub(crate) fn end(&self, outcome: &Outcome, legs: Legs<'_>) {
         self.counted.counts.add(Count::Ended(outcome.end), 1);
+        if outcome.end != End::Complete {
+            return;
+        }
         if let Some(us) = legs.round_trips().and_then(|trips| saved_us(self.passed, trips, legs.handshake_us())) {
             self.counted.counts.add(Count::Pages, 1);
             self.counted.counts.add(Count::SavedUs, us);
