@@ -2,7 +2,7 @@
 //! that ended.
 //!
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
-//! that can be written says how many were lost.
+//! that can be written says how many were lost; what lines of use had is part of the next ones.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -41,6 +41,8 @@ struct Writing {
     told: u64,
     /// Whether the last line was written in part only.
     is_torn: bool,
+    /// Whether it was not written.
+    fails: bool,
     /// Tells that another line begins, and by its end that there are no more.
     goes_on: SyncSender<()>,
 }
@@ -54,10 +56,11 @@ impl AccountWriter {
         stats: Arc<Stats>,
         log: Log,
     ) -> Result<Self, ServiceError> {
-        let now = monotonic();
-        let due = now + accounting.every;
+        let began = monotonic();
+        let due = began + accounting.every;
         let (goes_on, lines) = sync_channel(1);
-        let writing = Writing { accounting, file, stats, log, began: now, due, told: 0, is_torn: false, goes_on };
+        let writing =
+            Writing { accounting, file, stats, log, began, due, told: 0, is_torn: false, fails: false, goes_on };
         let run = move || writing.run(&messages);
         Builder::new().name("pep-accounts".to_owned()).spawn(run).map_err(ServiceError::system("accounting"))?;
         Ok(Self(lines))
@@ -89,7 +92,7 @@ impl Writing {
         loop {
             let pause = self.due - monotonic();
             match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
-                Ok(ForWriter::Connection(record)) => self.line("connection", record),
+                Ok(ForWriter::Connection(record)) => drop(self.line("connection", record)),
                 Ok(ForWriter::Configure(accounting, file)) => self.configure(accounting, file),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -111,35 +114,45 @@ impl Writing {
     /// Ends an interval with a line of each subscriber and rule.
     fn tell(&mut self) {
         let now = monotonic();
-        let seconds = (now - self.began).as_secs_f64();
-        for (who, rule, used) in self.stats.usage.tell() {
+        let interval = now - self.began;
+        for line in self.stats.usage.untold() {
             let mut record = Map::from_iter([
-                ("seconds".to_owned(), seconds.into()),
-                ("subscriber".to_owned(), who.into()),
-                ("rule".to_owned(), rule.into()),
+                ("seconds".to_owned(), (line.earlier + interval).as_secs_f64().into()),
+                ("subscriber".to_owned(), line.name.clone().into()),
+                ("rule".to_owned(), line.rule.clone().into()),
             ]);
-            record.extend(Count::all().map(|count| (count.name(), used.get(count).into())));
-            self.line("use", record);
+            record.extend(Count::all().map(|count| (count.name(), line.used.get(count).into())));
+            let is_written = self.line("use", record);
+            self.stats.usage.told(&line, is_written, interval);
         }
         (self.began, self.due) = (now, now + self.accounting.every);
     }
 
-    /// Writes a line; before it, how many were lost.
-    fn line(&mut self, kind: &str, record: Map<String, Value>) {
+    /// Writes a line; before it, how many were lost. False: it was not written.
+    fn line(&mut self, kind: &str, record: Map<String, Value>) -> bool {
         // Nobody listens before the end, or no longer.
         let _ = self.goes_on.try_send(());
+        let written = self.tell_lost().and_then(|()| self.write(&text(kind, record)));
+        if written.is_err() {
+            self.stats.unwritten.add(1);
+        }
+        match &written {
+            Err(error) if !self.fails => self.log.line(format!("accounting not written reason=\"{error}\"")),
+            Ok(()) if self.fails => self.log.line("accounting written again".to_owned()),
+            _ => {}
+        }
+        self.fails = written.is_err();
+        written.is_ok()
+    }
+
+    fn tell_lost(&mut self) -> io::Result<()> {
         let lost = self.stats.unwritten.get();
         if lost > self.told {
             let lines = Map::from_iter([("lines".to_owned(), (lost - self.told).into())]);
-            if self.write(&text("lost", lines)).is_err() {
-                return self.stats.unwritten.add(1);
-            }
+            self.write(&text("lost", lines))?;
             self.told = lost;
         }
-        if let Err(error) = self.write(&text(kind, record)) {
-            self.stats.unwritten.add(1);
-            self.log.once(format!("accounting not written reason=\"{error}\""));
-        }
+        Ok(())
     }
 
     /// Writes all of a line at once, or nothing as far as the system lets it: two processes add to one file during an upgrade.
@@ -148,8 +161,9 @@ impl Writing {
             self.log.line(line.to_owned());
             return Ok(());
         };
-        // The rest of a torn line stands by itself.
-        let whole = format!("{}{line}\n", if self.is_torn { "\n" } else { "" });
+        // The rest of a torn line stands by itself, if nobody has emptied the file.
+        let is_emptied = file.metadata().is_ok_and(|now| now.is_file() && now.len() == 0);
+        let whole = format!("{}{line}\n", if self.is_torn && !is_emptied { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
         // All but the end of the line is the whole object.
@@ -189,11 +203,11 @@ mod tests {
         Accounting { file: Some(file.to_owned()), every: Time::from_secs(3600), connections: true }
     }
 
-    fn start(accounting: &Accounting, stats: &Arc<Stats>) -> (Records, AccountWriter) {
+    fn start(accounting: &Accounting, stats: &Arc<Stats>) -> (Records, AccountWriter, Receiver<String>) {
         let (records, messages) = Records::new(accounting);
-        let (log, _) = Log::new(stats.clone());
+        let (log, said) = Log::new(stats.clone());
         let file = open(accounting).unwrap();
-        (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap())
+        (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap(), said)
     }
 
     /// Waits for all lines, even of a thread that has no processor for long.
@@ -215,7 +229,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, old] = ["use.jsonl", "use.jsonl.1"].map(|name| folder.path().join(name));
         let (accounting, stats) = (accounting(&path), Arc::new(Stats::default()));
-        let (records, writer) = start(&accounting, &stats);
+        let (records, writer, _) = start(&accounting, &stats);
         let counts = stats.usage.of("web", Who::Table("ship".to_owned()));
         counts.add(Count::Bytes(Side::Server), 1000);
         records.connection(&stats, || connection("web"));
@@ -245,16 +259,21 @@ mod tests {
         let path = folder.path().join("use.jsonl");
         let stats = Arc::new(Stats::default());
         let full = accounting(Path::new("/dev/full"));
-        let (records, writer) = start(&full, &stats);
+        let (records, writer, log) = start(&full, &stats);
         (0..3).for_each(|_| records.connection(&stats, || connection("web")));
+        stats.usage.of("web", Who::Table("ship".to_owned())).add(Count::Bytes(Side::Server), 1000);
         let accounting = accounting(&path);
         assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
         records.connection(&stats, || connection("web"));
         end(records, &writer);
         let lines = read(&path);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &3.into()));
-        assert_eq!(stats.unwritten.get(), 3);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        // The line of use is one of them; its bytes are in the next.
+        assert_eq!((&lines[0]["kind"], &lines[0]["lines"]), (&"lost".into(), &4.into()));
+        assert_eq!((&lines[2]["kind"], &lines[2]["bytes_down"]), (&"use".into(), &1000.into()));
+        assert_eq!(stats.unwritten.get(), 4);
+        let said: Vec<String> = log.try_iter().collect();
+        assert!(said.len() == 2 && said[0].contains("not written reason=") && said[1].contains("again"), "{said:?}");
     }
 
     #[test]
@@ -267,7 +286,7 @@ mod tests {
         let said = open(&accounting).unwrap_err().to_string();
         assert!(said.starts_with(&format!("accounting.file {}: ", path.display())), "{said}");
         let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
-        let (records, writer) = start(&accounting, &stats);
+        let (records, writer, _) = start(&accounting, &stats);
         for _ in 0..20_000 {
             records.connection(&stats, || connection("web"));
         }

@@ -209,9 +209,9 @@ impl Totals {
         self
     }
 
-    /// Whether there is nothing to tell.
-    pub(crate) fn is_nothing(&self) -> bool {
-        *self == Self::default()
+    /// Only what also shrinks.
+    pub(crate) fn now(self) -> Self {
+        self.since(&self)
     }
 }
 

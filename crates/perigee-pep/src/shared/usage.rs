@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use perigee_units::Time;
+
 use super::counts::{Counts, Totals};
 use crate::config::Who;
 
@@ -42,11 +44,23 @@ struct Row {
     before: Totals,
     /// Counts that metrics have shown as its own at earlier times.
     shown: Totals,
-    /// Counts that lines of accounting have told.
+    /// Counts that lines of accounting have told, and the time before this interval that has none since they were not written.
     told: Totals,
+    untold: Time,
     /// Bytes at the last round, and those of late.
     seen: u64,
     recent: u64,
+}
+
+/// What a subscriber has used by a rule since that was last told.
+#[derive(Debug)]
+pub(crate) struct Use {
+    who: Option<Who>,
+    pub(crate) name: String,
+    pub(crate) rule: String,
+    pub(crate) used: Totals,
+    /// Time before this interval whose lines were not written.
+    pub(crate) earlier: Time,
 }
 
 impl Usage {
@@ -55,8 +69,8 @@ impl Usage {
         self.lock().of(rule, who)
     }
 
-    /// Decides, from time to time, who has metrics of their own: at most `most`, and those who have them keep them as long as they are
-    /// among the first of twice as many. Forgets who has no connection and has moved nothing since the last time; if accounts are
+    /// Decides, from time to time, who has metrics of their own: at most `most`, of whom a quarter may change at once. One leaves for
+    /// another that has moved more than twice as much of late, and so at once for any that moves if it has moved nothing. Forgets who has no connection and has moved nothing since the last time; if accounts are
     /// told, not before that is.
     pub(crate) fn round(&self, most: usize, is_told: bool) {
         let mut state = self.lock();
@@ -90,19 +104,33 @@ impl Usage {
         out
     }
 
-    /// The use of each subscriber by each rule since it was last told; those who have used nothing are left out.
-    pub(crate) fn tell(&self) -> Vec<(String, String, Totals)> {
+    /// The use of each subscriber by each rule since it was last told; those with nothing new are left out.
+    pub(crate) fn untold(&self) -> Vec<Use> {
         let mut out = Vec::new();
-        for (rule, of) in &mut self.lock().rules {
-            for row in of.rows.values_mut().chain([&mut of.others]) {
-                let since = row.counts.read().since(&row.told);
-                row.told = row.told.plus(&since.of_the_past());
-                if !since.is_nothing() {
-                    out.push((row.counts.who.to_string(), rule.clone(), since));
+        for (rule, of) in &self.lock().rules {
+            let rows = of.rows.iter().map(|(who, row)| (Some(who), row));
+            for (who, row) in rows.chain([(None, &of.others)]) {
+                let used = row.counts.read().since(&row.told);
+                if used != row.told.now() {
+                    let (who, name) = (who.cloned(), row.counts.who.to_string());
+                    out.push(Use { who, name, rule: rule.clone(), used, earlier: row.untold });
                 }
             }
         }
         out
+    }
+
+    /// Goes on after a line with this: what could not be written becomes part of the next one, `interval` later.
+    pub(crate) fn told(&self, line: &Use, is_written: bool, interval: Time) {
+        let mut state = self.lock();
+        let Some(of) = state.rules.get_mut(&line.rule) else { return };
+        let row = line.who.as_ref().map_or(Some(&mut of.others), |who| of.rows.get_mut(who));
+        let Some(row) = row else { return };
+        if is_written {
+            (row.told, row.untold) = (row.told.of_the_past().plus(&line.used), Time::ZERO);
+        } else {
+            row.untold += interval;
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -164,18 +192,18 @@ impl State {
         }
         let mut ranked: Vec<(Who, u64)> = recent.into_iter().collect();
         ranked.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let first: BTreeSet<&Who> = ranked.iter().take(2 * self.most_named).map(|(who, _)| who).collect();
-        let mut leave: Vec<Who> = self.named.iter().filter(|who| !first.contains(who)).cloned().collect();
-        let stay = self.named.len() - leave.len();
-        let in_turn = ranked.iter().rev().map(|(who, _)| who).filter(|who| first.contains(who));
-        let beyond = in_turn.filter(|who| self.named.contains(who)).take(stay.saturating_sub(self.most_named));
-        leave.extend(beyond.cloned().collect::<Vec<_>>());
-        for who in &leave {
+        let (named, new): (Vec<_>, Vec<_>) = ranked.into_iter().partition(|(who, _)| self.named.contains(who));
+        let (stay, beyond) = named.split_at(self.most_named.min(named.len()));
+        for (who, _) in beyond {
             self.unname(who);
         }
+        // Who leaves is not among the first: each pair has one more that moves more.
+        let pairs = stay.iter().rev().zip(&new).take(self.most_named.div_ceil(4));
+        for ((last, _), _) in pairs.filter(|((_, little), (_, much))| *much > 2 * little) {
+            self.unname(last);
+        }
         let missing = self.most_named.saturating_sub(self.named.len());
-        let new: Vec<Who> = ranked.into_iter().map(|(who, _)| who).filter(|who| !self.named.contains(who)).collect();
-        new.iter().take(missing).for_each(|who| self.name(who));
+        new.iter().take(missing).for_each(|(who, _)| self.name(who));
     }
 
     fn forget(&mut self, is_told: bool) {
@@ -239,6 +267,15 @@ mod tests {
         usage.subscribers().into_iter().map(|(who, _, totals)| (who, totals.get(BYTES))).collect()
     }
 
+    /// Tells all that is new.
+    fn tell(usage: &Usage) -> Vec<(String, u64)> {
+        let lines = usage.untold();
+        for line in &lines {
+            usage.told(line, true, Time::ZERO);
+        }
+        lines.into_iter().map(|line| (line.name, line.used.get(BYTES))).collect()
+    }
+
     fn row(name: &str, bytes: u64) -> (String, u64) {
         (name.to_owned(), bytes)
     }
@@ -250,9 +287,10 @@ mod tests {
         first.add(BYTES, 100);
         second.add(BYTES, 1000);
         assert_eq!(shown(&usage), [row("10.0.0.1", 100), row("others", 1000)]);
-        // The second one moves far more, but the first is still one of two.
+        // The second one moves more, but not more than twice as much.
+        first.add(BYTES, 400);
         usage.round(1, false);
-        assert_eq!(shown(&usage), [row("10.0.0.1", 100), row("others", 1000)]);
+        assert_eq!(shown(&usage), [row("10.0.0.1", 500), row("others", 1000)]);
         let third = usage.of("web", who(3));
         third.add(BYTES, 500);
         second.add(BYTES, 1000);
@@ -268,7 +306,31 @@ mod tests {
             usage.round(1, false);
         }
         assert_eq!(shown(&usage), [row("10.0.0.1", 0), row("others", 1_402_501)]);
-        assert_eq!(usage.rules()[0].1.get(BYTES), 100 + 2007 + 400_500 + 1_000_001);
+        assert_eq!(usage.rules()[0].1.get(BYTES), 500 + 2007 + 400_500 + 1_000_001);
+    }
+
+    #[test]
+    fn who_moves_most_takes_the_row_of_an_idle_one_at_once_and_a_few_change_in_a_round() {
+        let usage = usage(20);
+        let idle: Vec<_> = (0..20).map(|last| usage.of("web", who(last))).collect();
+        for counts in &idle {
+            counts.add(BYTES, 4);
+        }
+        usage.round(20, false);
+        let heavy = usage.of("web", who(100));
+        heavy.add(BYTES, 10_000_000);
+        usage.round(20, false);
+        heavy.add(BYTES, 7);
+        assert!(shown(&usage).contains(&row("10.0.0.100", 7)));
+        let more: Vec<_> = (200..240).map(|last| usage.of("web", who(last))).collect();
+        for counts in &more {
+            counts.add(BYTES, 1000);
+        }
+        usage.round(20, false);
+        let is_new = |(who, _): &&(String, u64)| who.len() == "10.0.0.200".len() && who != "10.0.0.100";
+        assert_eq!(shown(&usage).iter().filter(is_new).count(), 5);
+        (0..9).for_each(|_| usage.round(20, false));
+        assert_eq!((shown(&usage).len(), shown(&usage).iter().filter(is_new).count()), (21, 19));
     }
 
     #[test]
@@ -280,7 +342,7 @@ mod tests {
         let open = usage.of("web", who(3));
         open.add(Count::Open, 1);
         let before = (usage.rules(), shown(&usage));
-        usage.tell();
+        tell(&usage);
         // Bytes of late fade.
         (0..10).for_each(|_| usage.round(1, true));
         assert_eq!(usage.lock().rows, 1);
@@ -290,10 +352,26 @@ mod tests {
             (before.1, shown(&usage)),
             (vec![row("10.0.0.0", 10), row("others", 20)], vec![row("10.0.0.3", 0), row("others", 20)])
         );
-        assert_eq!(usage.tell().len(), 1, "a connection is open, and nothing else is new");
+        assert!(tell(&usage).is_empty(), "a connection is open still, and nothing is new");
         usage.of("web", who(1)).add(BYTES, 5);
-        let told: Vec<_> = usage.tell().into_iter().map(|(who, _, totals)| (who, totals.get(BYTES))).collect();
-        assert_eq!(told, [row("10.0.0.1", 5), row("10.0.0.3", 0)]);
+        assert_eq!(tell(&usage), [row("10.0.0.1", 5)]);
+        open.subtract(Count::Open, 1);
+        assert_eq!(tell(&usage), [row("10.0.0.3", 0)]);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_part_of_the_next_line_with_its_time() {
+        let usage = usage(1);
+        let counts = usage.of("web", who(1));
+        counts.add(BYTES, 100);
+        usage.told(&usage.untold()[0], false, Time::from_secs(60));
+        counts.add(BYTES, 20);
+        let lines = usage.untold();
+        assert_eq!((lines[0].used.get(BYTES), lines[0].earlier), (120, Time::from_secs(60)));
+        counts.add(BYTES, 3);
+        usage.told(&lines[0], true, Time::from_secs(60));
+        let lines = usage.untold();
+        assert_eq!((lines[0].used.get(BYTES), lines[0].earlier), (3, Time::ZERO));
     }
 
     #[test]
@@ -305,10 +383,10 @@ mod tests {
         assert_eq!(usage.lock().rows, MOST);
         assert_eq!(shown(&usage), [row("others", MOST as u64 + 1)]);
         (0..4).for_each(|_| usage.round(0, true));
-        assert_eq!(usage.tell().iter().map(|(_, _, totals)| totals.get(BYTES)).sum::<u64>(), MOST as u64 + 1);
+        assert_eq!(tell(&usage).iter().map(|(_, bytes)| bytes).sum::<u64>(), MOST as u64 + 1);
         (0..4).for_each(|_| usage.round(0, true));
         assert_eq!(usage.lock().rows, 0);
-        assert!(usage.tell().is_empty());
+        assert!(tell(&usage).is_empty());
         assert_eq!(shown(&usage), [row("others", MOST as u64 + 1)]);
     }
 }
