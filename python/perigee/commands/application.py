@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import shutil
 import sys
@@ -37,6 +38,16 @@ class HelpfulCommand(_Helpful, TyperCommand):
     """A command with help by `help_text`."""
 
 
+@contextlib.contextmanager
+def _stop_told() -> Iterator[None]:
+    """End with a line what Ctrl-C stops; typer ends it without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("error: stopped", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
 class HelpfulGroup(_Helpful, TyperGroup):
     """A group of commands with help by `help_text`."""
 
@@ -49,13 +60,15 @@ class HelpfulGroup(_Helpful, TyperGroup):
             raise typer.Exit(EXIT_BAD_INPUT)
         return super().parse_args(ctx, args)
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the command line."""
+        with _stop_told():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, ctx: Any) -> Any:
-        """Carry out the command; typer ends one that Ctrl-C stops without a word."""
-        try:
+        """Carry out the command."""
+        with _stop_told():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print("error: stopped", file=sys.stderr)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first word; of one that is gone, or whose option is, say what there is instead."""
