@@ -11,6 +11,7 @@ use crate::host::deployment::deployments;
 use crate::host::intercept::script;
 use crate::host::survey::{one_ways, survey};
 use crate::link;
+use crate::service::accounting;
 use crate::service::answers::{ask, silent};
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
 use crate::service::{read, run, take_over};
@@ -47,6 +48,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
         2 if is(0, "check") => read(words[1]).and_then(|config| {
             tunnel::check(&config)?;
             link::check(&config)?;
+            config.accounting.as_ref().map_or(Ok(()), accounting::check)?;
             let count = config.rules.len() - 1;
             println!(
                 "{}: {} forwarded, {}{}{}, {count} {}",

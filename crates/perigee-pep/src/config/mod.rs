@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use perigee_text::Origin;
 use perigee_units::{Bytes, Rate, Time};
 
 pub use self::network::Network;
@@ -63,6 +64,8 @@ pub struct Config {
 pub struct Accounting {
     /// Where they go; `None`: into the log.
     pub file: Option<PathBuf>,
+    /// Where the configuration says that.
+    pub file_at: Origin,
     /// Time from one line of a subscriber to the next.
     pub every: Time,
     /// Whether each connection has a line, too, at its end.

@@ -79,7 +79,8 @@ fn read_crossed(table: &Reader<'_>, allow: &Allow, rules: &[Arc<Rule>]) -> Resul
 
 fn read_accounting(table: &Reader<'_>) -> Result<Accounting, StrictError> {
     let file = table.table.get::<String>("file")?.map(Into::into);
-    Ok(Accounting { file, every: table.get("every")?, connections: table.get("connections")? })
+    let file_at = table.table.node("file").map_or(table.table.origin, |node| &node.origin).clone();
+    Ok(Accounting { file, file_at, every: table.get("every")?, connections: table.get("connections")? })
 }
 
 fn read_metrics(table: &Reader<'_>) -> Result<Option<SocketAddr>, StrictError> {

@@ -4,8 +4,8 @@
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
 //! that can be written says how many were lost; what lines of use had is part of the next ones.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
+use perigee_text::StrictError;
 use perigee_units::Time;
 use serde_json::{Map, Value};
 
@@ -77,14 +78,61 @@ impl AccountWriter {
 /// # Errors
 /// If the system refuses it.
 pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
+    check(accounting)?;
     let Some(path) = &accounting.file else { return Ok(None) };
-    let open = |path: &Path| {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o640).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
-        options.open(path)
-    };
-    let file = open(path).map_err(ServiceError::system(&format!("accounting.file {}", path.display())))?;
-    Ok(Some(file))
+    let file = adding().create(true).open(path);
+    Ok(Some(file.map_err(ServiceError::system(&format!("accounting.file {}", path.display())))?))
+}
+
+/// Opens it in a service that runs, which may be confined to the folders that it was started with.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn reopen(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
+    open(accounting).map_err(|error| match error {
+        ServiceError::System { what, error } if error.kind() == ErrorKind::PermissionDenied => {
+            let why =
+                "the service that runs may add files only to the folder that it was started with, if its user may; \
+                       `perigee-pep upgrade` lets it have another";
+            ServiceError::System { what, error: io::Error::other(format!("{error}: {why}")) }
+        }
+        other => other,
+    })
+}
+
+/// Checks that lines can be added to the file, or that its folder is there. What only another user may do is left open.
+///
+/// # Errors
+/// With the line of the configuration, and the fix.
+pub(crate) fn check(accounting: &Accounting) -> Result<(), ServiceError> {
+    let Some(path) = &accounting.file else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (why, fix) =
+        match fs::metadata(path).and_then(|it| if it.is_dir() { Ok(()) } else { adding().open(path).map(drop) }) {
+            _ if path.as_os_str().is_empty() => {
+                ("it is empty".to_owned(), "name a file, or remove the key: lines go into the log")
+            }
+            Ok(()) if path.is_dir() => ("it is a folder".to_owned(), "name a file in it"),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                ("nobody reads this pipe".to_owned(), "start its reader first, or name a file")
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !folder.is_dir() => {
+                ("its folder is not there".to_owned(), "make the folder, or name a file in another")
+            }
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+                (error.to_string(), "name a file that lines can be added to")
+            }
+            _ => return Ok(()),
+        };
+    let message = format!("`accounting.file` {:?}: {why}", path.to_string_lossy());
+    Err(StrictError::new(&accounting.file_at, message, fix).into())
+}
+
+/// How the file is opened.
+fn adding() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).mode(0o640).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+    options
 }
 
 impl Writing {
@@ -194,13 +242,20 @@ const LONGEST_LINE: Duration = Duration::from_secs(1);
 mod tests {
     use std::io::Read as _;
 
+    use perigee_text::Origin;
+
     use super::*;
     use crate::config::Who;
     use crate::relay::Side;
     use crate::shared::records::Records;
 
     fn accounting(file: &Path) -> Accounting {
-        Accounting { file: Some(file.to_owned()), every: Time::from_secs(3600), connections: true }
+        Accounting {
+            file: Some(file.to_owned()),
+            file_at: Origin::line("pep.toml", 9),
+            every: Time::from_secs(3600),
+            connections: true,
+        }
     }
 
     fn start(accounting: &Accounting, stats: &Arc<Stats>) -> (Records, AccountWriter, Receiver<String>) {
@@ -277,6 +332,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_no_line_can_be_added_to_is_refused_with_its_line_and_nothing_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "").unwrap();
+        for (path, why) in [
+            (at("none/use.jsonl"), "its folder is not there; make the folder"),
+            (at("file/use.jsonl"), "Not a directory (os error 20); name a file that"),
+            (folder.path().to_owned(), "it is a folder; name a file in it"),
+            (at("use\0jsonl"), "file name contained an unexpected NUL byte; name"),
+            (Path::new("").to_owned(), "it is empty; name a file"),
+        ] {
+            let said = check(&accounting(&path)).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("pep.toml:9: `accounting.file` {path:?}: {why}")), "{said}");
+        }
+        for path in [at("file"), at("new")] {
+            check(&accounting(&path)).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
     fn a_pipe_that_nobody_reads_is_refused_and_one_that_is_full_delays_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
@@ -284,7 +360,10 @@ mod tests {
         assert!(made.unwrap().success());
         let (accounting, stats) = (accounting(&path), Arc::new(Stats::default()));
         let said = open(&accounting).unwrap_err().to_string();
-        assert!(said.starts_with(&format!("accounting.file {}: ", path.display())), "{said}");
+        assert_eq!(
+            said,
+            format!("pep.toml:9: `accounting.file` {path:?}: nobody reads this pipe; start its reader first, or name a file")
+        );
         let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
         let (records, writer, _) = start(&accounting, &stats);
         for _ in 0..20_000 {

@@ -1,6 +1,6 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
-mod accounting;
+pub(crate) mod accounting;
 pub(crate) mod answers;
 mod embedded;
 mod hold;
@@ -448,7 +448,7 @@ impl Service {
             let error = io::Error::other("`[accounting]` comes and goes with an upgrade or a restart only");
             return Err(ServiceError::system("reload")(error));
         }
-        let accounts = read.accounting.as_ref().map(accounting::open).transpose()?;
+        let accounts = read.accounting.as_ref().map(accounting::reopen).transpose()?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);

@@ -118,8 +118,8 @@ fn a_file_that_cannot_be_opened_is_an_error_before_anything_starts() {
     fs::write(&path, text).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg("run").arg(&path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("accounting.file /no/such/folder/use.jsonl: No such file"), "{said}");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("pep.toml:8: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not"), "{said}");
 }
 
 #[test]
