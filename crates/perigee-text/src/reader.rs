@@ -235,9 +235,14 @@ fn with_own_unit(error: StrictError, node: &Node, key: &Key) -> StrictError {
     let number = match &node.content {
         Content::Integer(number) if *number >= 0 => number.to_string(),
         Content::Float(number) if *number >= 0.0 => number.to_string(),
+        Content::Text(text) if text.parse::<u32>().is_ok() => text.clone(),
         _ => return error,
     };
-    let seconds = || format!("write \"{number} s\" or \"{number} ms\"");
+    let is_too_short = |ms: Time| matches!(key.kind, Kind::Time { min, .. } | Kind::TimeOrOff { min, .. } if ms < min);
+    let seconds = || match format!("{number} ms").parse() {
+        Ok(ms) if is_too_short(ms) => format!("write \"{number} s\""),
+        _ => format!("write \"{number} s\" or \"{number} ms\""),
+    };
     let fix = match (key.kind, key.default.split_once(' ')) {
         (Kind::Time { .. } | Kind::TimeOrOff { .. }, Some((_, "s"))) => seconds(),
         (Kind::Time { max, .. }, None) if max >= LONG => seconds(),
