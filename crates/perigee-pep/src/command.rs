@@ -5,11 +5,12 @@ use std::path::Path;
 
 use perigee_text::{clip, one_line};
 
+use crate::config::Config;
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::deployment::deployments;
 use crate::host::intercept::script;
-use crate::host::survey::{one_ways, survey};
+use crate::host::survey::{one_ways, readable, survey};
 use crate::link;
 use crate::service::accounting;
 use crate::service::answers::{ask, silent};
@@ -74,18 +75,10 @@ pub fn main(arguments: &[OsString]) -> u8 {
             }
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
-        2 if is(0, "doctor") => read(words[1]).map(|config| {
-            for place in deployments(&config) {
-                println!("network: {place}");
-            }
-            let findings: Vec<_> = one_ways().into_iter().chain(survey(&config)).collect();
-            for finding in &findings {
-                println!("{finding}");
-            }
-            if findings.is_empty() {
-                println!("nothing of this host stands in the way");
-            }
-        }),
+        2 if is(0, "doctor") => match read(words[1]).and_then(|config| say(&config)) {
+            Ok(lacks_nothing) => return u8::from(!lacks_nothing),
+            Err(error) => Err(error),
+        },
         _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
         _ => {
             let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
@@ -115,7 +108,23 @@ fn code(error: &ServiceError) -> u8 {
     }
 }
 
-fn status(config: &crate::config::Config) -> Result<(), ServiceError> {
+/// Prints the network of the service and what this host lacks there; true if that is nothing.
+fn say(config: &Config) -> Result<bool, ServiceError> {
+    readable(config).map_err(ServiceError::system("the firewall of this host"))?;
+    for place in deployments(config) {
+        println!("network: {place}");
+    }
+    let findings: Vec<_> = one_ways().into_iter().chain(survey(config)).collect();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        println!("nothing of this host stands in the way");
+    }
+    Ok(findings.is_empty())
+}
+
+fn status(config: &Config) -> Result<(), ServiceError> {
     let Some(path) = &config.control else {
         let error =
             std::io::Error::other("add `control = \"/run/perigee-pep/control\"` to `[service]`, and restart it");
@@ -139,7 +148,7 @@ perigee-pep: a proxy that splits TCP connections over satellite links
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
   perigee-pep host CONFIG.toml      as `doctor CONFIG.toml`, with tabulators between the parts of a line
   perigee-pep status CONFIG.toml    print the state of the running service
-  perigee-pep doctor CONFIG.toml    say which network the service is in, and what this host needs, as root
+  perigee-pep doctor CONFIG.toml    say which network the service is in, and what this host needs, as root; exit code 1 if it lacks any
   perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH
                                     fetch a file from a web server directly and through the proxy, and compare
   perigee-pep --version

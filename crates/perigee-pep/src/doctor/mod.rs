@@ -21,6 +21,7 @@ use perigee_units::Time;
 
 use crate::config::{Config, Network, Request, Rule};
 use crate::error::ServiceError;
+use crate::host::deployment::lacks_address;
 use crate::host::sys::is_own;
 use crate::service::listener::addresses;
 use crate::service::read;
@@ -37,6 +38,13 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     let address = options.target.resolve().map_err(ServiceError::Input)?;
     let client = Client::of(&config, options, address);
     let rule = rule(&config, &client, address).map_err(ServiceError::Input)?;
+    if lacks_address(address) {
+        let version = if address.is_ipv6() { 6 } else { 4 };
+        let fix = "run this at a host that has one, such as the router behind a bridge, or give this one an address";
+        return Err(ServiceError::Input(format!(
+            "{address}: this host has no address of IPv{version} to fetch it with; {fix}"
+        )));
+    }
     let trial = Trial::start(&config, &rule, address)?;
     let mut report = Report::new(options, &rule, &client.to_string());
     let bounds = Bounds { longest: options.longest, most: options.most };

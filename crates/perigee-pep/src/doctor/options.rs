@@ -79,7 +79,7 @@ impl Options {
                 _ => interface = Some(value),
             }
         }
-        let config = config.ok_or("no configuration; write perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH")?;
+        let config = config.ok_or("no configuration; write perigee-pep doctor CONFIG.toml [--to HOST:PORT/PATH]")?;
         let target = target.ok_or("no target; add --to HOST:PORT/PATH, the file of a web server")?;
         Ok(Self { config, target, longest, most, rounds, client, interface, as_json })
     }

@@ -20,7 +20,7 @@ pub(crate) struct Port {
     /// Its hardware address.
     address: String,
     /// The other ports of the bridge.
-    others: Vec<String>,
+    pub(super) others: Vec<String>,
 }
 
 impl Port {

@@ -1,7 +1,7 @@
 //! The network that the service is put into, as this host's links, routes and rules show it, and what it lacks there.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::bridge::Port;
 use super::finding::Finding;
@@ -34,16 +34,80 @@ pub(crate) fn deployments(config: &Config) -> Vec<String> {
     Place::all(config, transparent, &ports).iter().map(|place| place.in_words(config, &ports, translates)).collect()
 }
 
+/// Whether this host has no address from which it could reach another host, as a bridge may have none.
+pub(crate) fn lacks_address(target: SocketAddr) -> bool {
+    let version = if target.is_ipv6() { "-6" } else { "-4" };
+    let shown = answer(&format!("ip -o {version} address show scope global"), None);
+    // Without the program nothing is known.
+    !target.ip().is_loopback() && shown.is_ok_and(|text| text.is_empty())
+}
+
 /// Returns what this host lacks for the network that the service is put into. `transparent` is the interception as the owner wrote it.
 pub(super) fn lacking(config: &Config, transparent: &Transparent, ports: &[Port]) -> Vec<Finding> {
     let places = Place::all(config, transparent, ports);
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default().trim().to_owned();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> =
+        transparent.interfaces.iter().filter_map(|name| of_interface(&Interface::read(name), ports, &places)).collect();
+    for place in &places {
+        findings.extend(place.lacking_routes(config, ports));
+        findings.extend(place.lacking_forwarding(read));
+    }
     for port in ports {
-        findings.extend(places.iter().flat_map(|place| place.lacking_routes(config)));
         findings.extend(of_bridge(port, config, transparent, &places, read));
     }
     findings
+}
+
+/// An interface of clients, as the host has it.
+#[derive(Clone, Debug, Default)]
+struct Interface {
+    name: String,
+    is_there: bool,
+    has_address: bool,
+    /// Ports, if it is a bridge.
+    ports: Vec<String>,
+}
+
+impl Interface {
+    fn read(name: &str) -> Self {
+        let listed = |line: String| answer(&line, None).unwrap_or_default();
+        let ports = listed(format!("ip -o link show master {name}"));
+        let port = |line: &str| line.split(": ").nth(1).and_then(|shown| shown.split('@').next()).map(str::to_owned);
+        let bridges = listed("ip -o link show type bridge".to_owned());
+        let is_bridge = bridges.lines().any(|line| port(line).is_some_and(|one| one == name));
+        Self {
+            name: name.to_owned(),
+            is_there: answer(&format!("ip link show dev {name}"), None).is_ok(),
+            has_address: !listed(format!("ip -o address show dev {name} scope global")).is_empty(),
+            ports: if is_bridge { ports.lines().filter_map(port).collect() } else { Vec::new() },
+        }
+    }
+}
+
+/// Why packets of clients do not come to IP at an interface.
+fn of_interface(interface: &Interface, ports: &[Port], places: &[Place]) -> Option<Finding> {
+    let Interface { name, is_there, has_address, ports: of_bridge } = interface;
+    if !is_there {
+        let fix =
+            "nothing is taken there until it comes; `ip link` lists what `interfaces` in `[transparent]` can name";
+        return Some(Finding::new("interface", format!("{name} is not there"), fix.to_owned()));
+    }
+    let leads_there = places.iter().any(|place| place.to_clients.device == *name);
+    if *has_address || ports.iter().any(|port| port.name == *name) {
+        return None;
+    }
+    if !of_bridge.is_empty() {
+        let fix = format!(
+            "what passes it is not taken: name the ports where clients arrive, of {}, in `interfaces`",
+            of_bridge.join(", ")
+        );
+        return Some(Finding::new("bridge", format!("{name} has no address"), fix));
+    }
+    let fix = format!(
+        "packets of clients do not come to this host: ip address add ADDRESS dev {name}, or ip link set {name} master BRIDGE"
+    );
+    let found = format!("{name} has no address and no route to clients, and is a port of no bridge");
+    (!leads_there).then(|| Finding::new("interface", found, fix))
 }
 
 /// Settings that a bridge lacks to hand packets over.
@@ -57,13 +121,9 @@ fn of_bridge(
     let Port { name, bridge, .. } = port;
     let mut findings = Vec::new();
     let mut add = |found: String, fix: String| findings.push(Finding::new("bridge", format!("{bridge}: {found}"), fix));
-    for place in places {
-        let key = if place.is_ipv6 { "ipv6/conf/all/forwarding" } else { "ipv4/ip_forward" };
-        if read(key) == "0" {
-            let shown = format!("net.{}", key.replace('/', "."));
-            let fix = format!("what the service does not take is lost without it: sysctl -w {shown}=1");
-            add(format!("{shown} = 0"), fix);
-        }
+    if port.others.is_empty() && places.iter().all(|place| ["", bridge].contains(&&*place.to_servers.device)) {
+        let fix = format!("servers are at none of its ports: ip link set PORT master {bridge}");
+        add(format!("{name} is its only port"), fix);
     }
     let redirects = ["all", bridge].map(|one| read(&format!("ipv4/conf/{one}/send_redirects")));
     if redirects.contains(&"1".to_owned()) {
@@ -93,11 +153,14 @@ impl Place {
     }
 
     fn of(config: &Config, transparent: &Transparent, ports: &[Port], is_ipv6: bool) -> Self {
-        let to_clients = Way::to(&config.allow.sources, is_ipv6);
+        let to_clients = Way::to(&config.allow.sources, is_ipv6).unwrap_or_default();
         let named = transparent.interfaces.first();
         let port = ports.iter().find(|port| Some(&port.name) == named);
         let clients = port.map(|port| &port.bridge).or(named).cloned().unwrap_or_else(|| to_clients.device.clone());
-        Self { is_ipv6, clients, to_clients, to_servers: Way::to(&config.allow.destinations, is_ipv6) }
+        let to_servers = Way::to(&config.allow.destinations, is_ipv6)
+            .or_else(|| Way::within(&config.allow.destinations, is_ipv6, &clients))
+            .unwrap_or_default();
+        Self { is_ipv6, clients, to_clients, to_servers }
     }
 
     /// Whether packets leave to servers where they have arrived from clients.
@@ -129,9 +192,10 @@ impl Place {
         format!("IPv{}, {out}", if self.is_ipv6 { 6 } else { 4 })
     }
 
-    /// Routes that a bridge lacks: other hosts have theirs without the service.
-    fn lacking_routes(&self, config: &Config) -> Vec<Finding> {
+    /// Routes that are missing: those to clients are the host's own but at a bridge.
+    fn lacking_routes(&self, config: &Config, ports: &[Port]) -> Vec<Finding> {
         let version = if self.is_ipv6 { "-6" } else { "-4" };
+        let is_bridge = ports.iter().any(|port| port.bridge == self.clients);
         let mut findings = Vec::new();
         let mut add = |found: &str, fix: String| {
             let found = format!("IPv{} has no route to {found}", &version[1..]);
@@ -139,30 +203,49 @@ impl Place {
         };
         let sources = config.allow.sources.iter().filter(|network| network.is_ipv6() == self.is_ipv6);
         let source = sources.into_iter().find(|network| !network.is_all());
-        if let Some(source) = source.filter(|_| self.to_clients.device.is_empty()) {
+        if let Some(source) = source.filter(|_| is_bridge && self.to_clients.device.is_empty()) {
             add(&source.to_string(), format!("ip {version} route add {source} dev {}", self.clients));
         }
         if self.to_servers.device.is_empty() {
-            add("servers", format!("ip {version} route add default via ROUTER dev {} onlink", self.clients));
+            let at = if is_bridge { format!(" dev {} onlink", self.clients) } else { String::new() };
+            add("servers", format!("ip {version} route add default via ROUTER{at}"));
         }
         findings
+    }
+
+    /// Forwarding that is off.
+    fn lacking_forwarding(&self, read: impl Fn(&str) -> String) -> Option<Finding> {
+        let key = if self.is_ipv6 { "ipv6/conf/all/forwarding" } else { "ipv4/ip_forward" };
+        let shown = format!("net.{}", key.replace('/', "."));
+        let fix = format!("what the service does not take is lost without it: sysctl -w {shown}=1");
+        (read(key) == "0").then(|| Finding::new("forwarding", format!("{shown} = 0"), fix))
     }
 }
 
 impl Way {
     /// The way to hosts of the first network of a version; the default route for all hosts.
-    fn to(networks: &[Network], is_ipv6: bool) -> Self {
+    fn to(networks: &[Network], is_ipv6: bool) -> Option<Self> {
         let version = if is_ipv6 { "-6" } else { "-4" };
-        let Some(network) = networks.iter().find(|network| network.is_ipv6() == is_ipv6) else {
-            return Self::default();
-        };
+        let network = networks.iter().find(|network| network.is_ipv6() == is_ipv6)?;
+        let there = |way: &Self| !way.device.is_empty() && way.device != "lo";
         if network.is_all() {
-            return Self::read(&answer(&format!("ip {version} route show default"), None).unwrap_or_default());
+            let shown = answer(&format!("ip {version} route show default"), None).unwrap_or_default();
+            return Some(Self::read(&shown)).filter(there);
         }
         // The first address of a network is nobody's, and one of the next may be this host's.
         let ways = network.hosts(3).map(|host| answer(&format!("ip {version} route get {host}"), None));
-        let ways = ways.flatten().map(|text| Self::read(&text));
-        ways.into_iter().find(|way| way.device != "lo").unwrap_or_default()
+        ways.flatten().map(|text| Self::read(&text)).find(there)
+    }
+
+    /// A way to a part of the networks, away from clients.
+    fn within(networks: &[Network], is_ipv6: bool, clients: &str) -> Option<Self> {
+        let version = if is_ipv6 { "-6" } else { "-4" };
+        let of_version = networks.iter().filter(|network| network.is_ipv6() == is_ipv6);
+        let shown =
+            of_version.filter_map(|network| answer(&format!("ip {version} route show root {network}"), None).ok());
+        let lines: Vec<String> = shown.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let ways = lines.iter().filter(|line| !line.starts_with("fe80:")).map(|line| Self::read(line));
+        ways.into_iter().find(|way| !way.device.is_empty() && way.device != "lo" && way.device != clients)
     }
 
     /// Reads the first route that `ip` shows.
@@ -215,21 +298,38 @@ mod tests {
             let transparent = config.transparent.as_ref().unwrap();
             of_bridge(port, &config, transparent, std::slice::from_ref(&place), |_| value.to_owned())
         };
+        let ports = std::slice::from_ref(port);
         let said: Vec<String> = of("1")
             .into_iter()
-            .chain(of("0"))
-            .chain(place.lacking_routes(&config))
+            .chain(place.lacking_forwarding(|_| "0".to_owned()))
+            .chain(place.lacking_routes(&config, ports))
             .map(|one| one.to_string())
             .collect();
         for words in [
             "sysctl -w net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0",
             "`interfaces = [\"br0\"]` in the rule",
             "`hide_clients = false`, or give it one",
+            "lan0 is its only port; servers are at none of its ports: ip link set PORT master br0",
             "sysctl -w net.ipv4.ip_forward=1",
             "route: IPv4 has no route to 10.0.0.0/8; ip -4 route add 10.0.0.0/8 dev br0",
             "route: IPv4 has no route to servers; ip -4 route add default via ROUTER dev br0 onlink",
         ] {
             assert!(said.iter().any(|line| line.ends_with(words)), "{words}: {said:#?}");
         }
+    }
+    #[test]
+    fn an_interface_where_no_packet_of_clients_comes_to_ip_is_named() {
+        let way = Way { device: "lan1".to_owned(), router: None };
+        let places = [Place { to_clients: way, ..Place::default() }];
+        let there = |name: &str| Interface { name: name.to_owned(), is_there: true, ..Interface::default() };
+        let said = |interface: Interface| of_interface(&interface, &[], &places).map(|finding| finding.to_string());
+        let gone = said(Interface { is_there: false, ..there("lan9") }).unwrap();
+        assert!(gone.starts_with("interface: lan9 is not there; "), "{gone}");
+        let ports = vec!["lan0".to_owned(), "sat0".to_owned()];
+        let bridge = said(Interface { ports, ..there("br0") }).unwrap();
+        assert!(bridge.contains("name the ports where clients arrive, of lan0, sat0, in `interfaces`"), "{bridge}");
+        assert!(said(there("lan0")).unwrap().contains("ip link set lan0 master BRIDGE"));
+        assert_eq!(said(Interface { has_address: true, ..there("lan0") }), None);
+        assert_eq!(said(there("lan1")), None);
     }
 }

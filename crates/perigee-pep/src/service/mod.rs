@@ -143,12 +143,15 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     }
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
-    service.shared.log.line("stopped".to_owned());
+    let log = service.shared.log.clone();
     drop(service);
     // All users of the lines of accounting have ended, and then of the log.
     if let Some(writer) = account_writer {
         writer.finish();
     }
+    // Names and rules are free now: a start after this line finds none of them.
+    log.line("stopped".to_owned());
+    drop(log);
     writer.finish();
     ended
 }
@@ -424,6 +427,10 @@ impl Service {
             Ok(()) => "reloaded".to_owned(),
             Err(error) => format!("the old configuration stays: {error}"),
         });
+        // The host may have changed too.
+        for finding in survey(&self.config) {
+            self.shared.log.line(format!("host {finding}"));
+        }
         self.kept.manager.tell("READY=1");
         done
     }

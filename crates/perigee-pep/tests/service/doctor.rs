@@ -67,9 +67,9 @@ fn of<'v>(report: &'v Value, way: &str, key: &str) -> Vec<&'v Value> {
 #[test]
 fn a_transfer_is_made_both_ways_with_the_settings_and_the_mark_of_the_service() {
     let Some(world) = World::new() else { return };
-    // Packets to the server that have the service's mark, and those that have not.
+    // Packets to the server without the service's mark. Resets for what comes after the end are of no socket, and have none.
     let rules = "table inet seen {\n\tchain output {\n\t\ttype filter hook output priority 0;\n\
-                 \t\ttcp dport 8000 meta mark != 0x706571 counter\n\t}\n}\n";
+                 \t\ttcp dport 8000 tcp flags & rst == 0 meta mark != 0x706571 counter\n\t}\n}\n";
     let seen = world.folder.path().join("seen.nft");
     std::fs::write(&seen, rules).unwrap();
     world.router.execute(&format!("nft -f {}", seen.display()));
@@ -133,6 +133,14 @@ fn a_transfer_that_a_bound_ends_is_compared_as_far_as_it_goes() {
 #[test]
 fn what_cannot_be_compared_is_one_line_with_the_fix() {
     let Some(world) = World::new() else { return };
+    let without = World::new().unwrap();
+    for command in ["ip -4 address flush scope global", "ip route add 10.2.0.0/16 dev wan0"] {
+        without.router.execute(command);
+    }
+    let output = doctor(&without, TRANSPARENT, "--to 10.2.0.2:80");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("10.2.0.2:80: this host has no address of IPv4 to fetch it with; run this at"), "{error}");
     let forward = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.2.0.0/16\"]\n\
                    [[forward]]\nlisten = \"10.1.0.1:7000\"\ntarget = \"10.2.0.2:80\"\n";
     let ports = TRANSPARENT.replace("[transparent]\n", "[transparent]\nports = [80]\n");

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -50,8 +51,12 @@ fn forwards(host: &Host) {
 
 /// Lines of `doctor` at a host.
 fn doctor(host: &Host, path: &Path) -> Vec<String> {
-    let said = host.execute(&format!("{} doctor {}", env!("CARGO_BIN_EXE_perigee-pep"), path.display()));
-    said.lines().map(str::to_owned).collect()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+    let output = host.enter(|| command.arg("doctor").arg(path).output().unwrap());
+    let said: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    let lacks = said.last().is_none_or(|line| line != "nothing of this host stands in the way");
+    assert_eq!(output.status.code(), Some(i32::from(lacks)), "{said:#?}");
+    said
 }
 
 /// After the service was killed, its network works as without it.
@@ -83,13 +88,42 @@ fn a_box_beside_the_router_gets_both_directions_by_policy_routes() {
         let path = world.config(&format!("{}{more}", TRANSPARENT.replace("lan0", "eth0")));
         let said = doctor(&arm, &path);
         assert_eq!(said[0], "network: IPv4, one-armed: both directions come to eth0 by 10.9.0.1", "{said:#?}");
-        assert_eq!(said.len(), 3, "{said:#?}");
+        assert_eq!(said[2..], ["nothing of this host stands in the way"], "{said:#?}");
         let service = World::start_at(&arm, PLAIN, &path);
         works(&world, &service, &listener);
         service.stop();
     }
     let service = World::start_at(&arm, PLAIN, &world.folder.path().join("pep.toml"));
     outlives(&world, service);
+}
+
+#[test]
+fn what_a_host_lacks_beside_a_bridge_is_named_with_the_command_and_again_when_it_is_asked_to_reload() {
+    let Some(world) = World::new() else { return };
+    let path = world.config(TRANSPARENT);
+    let fix = |key: &str| format!("what the service does not take is lost without it: sysctl -w net.{key}=1");
+    for (key, shown) in
+        [("ipv4/ip_forward", "ipv4.ip_forward"), ("ipv6/conf/all/forwarding", "ipv6.conf.all.forwarding")]
+    {
+        sysctl(&world.router, key, "0");
+        assert_eq!(doctor(&world.router, &path)[2..], [format!("forwarding: net.{shown} = 0; {}", fix(shown))]);
+        sysctl(&world.router, key, "1");
+    }
+    let service = world.start(&TRANSPARENT.replace("[\"lan0\"]", "[\"lan0\", \"lan9\"]"));
+    service.await_line(&["host interface: lan9 is not there; "]);
+    world.config(TRANSPARENT);
+    sysctl(&world.router, "ipv4/ip_forward", "0");
+    service.signal(Signal::HUP);
+    service.await_line(&["host forwarding: net.ipv4.ip_forward = 0; "]);
+    service.stop();
+    // Only root can read the firewall.
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", "--"]).arg(env!("CARGO_BIN_EXE_perigee-pep"));
+    let config = std::fs::File::open(&path).unwrap();
+    let output = world.router.enter(|| command.args(["doctor", "/dev/stdin"]).stdin(config).output().unwrap());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{error}");
+    assert!(error.contains("run this as root"), "{error}");
 }
 
 #[test]
@@ -200,7 +234,20 @@ fn a_bridge_without_addresses_serves_what_passes_it_once_it_has_what_doctor_says
     let path = world.config(TRANSPARENT);
     let said = doctor(&bridge, &path);
     assert!(said[0].starts_with("network: IPv4, bridge br0: clients at port lan0, no way to servers"), "{said:#?}");
+    let said = doctor(&bridge, &world.config(&TRANSPARENT.replace("lan0", "br0")));
+    let ports = "name the ports where clients arrive, of lan0, far0, in `interfaces`";
+    assert!(
+        said.iter().any(|line| line.starts_with("bridge: br0 has no address; ") && line.contains(ports)),
+        "{said:#?}"
+    );
+    world.config(TRANSPARENT);
     obey_doctor(&bridge, &path);
+    for (port, name) in [("lan0", "interface: lan0 has no address"), ("far0", "bridge: br0: lan0 is its only port")] {
+        bridge.execute(&format!("ip link set {port} nomaster"));
+        let said = doctor(&bridge, &path);
+        assert!(said.iter().any(|line| line.starts_with(name)), "{said:#?}");
+        bridge.execute(&format!("ip link set {port} master br0"));
+    }
     assert_eq!(
         doctor(&bridge, &path),
         [
@@ -284,12 +331,21 @@ fn a_path_whose_answers_do_not_pass_is_found_and_passed_by() {
     {
         let dead = other.replace("1]", "7]").replace(".1", ".7");
         let waits = [silent, &dead].map(|server| world.client.connect(&format!("{server}:80")));
-        // The link is not dark.
-        passes(&format!("{other}:80"));
-        for client in waits.map(|client| client.local_addr().unwrap()) {
-            service.await_line(&["connection", &format!("client={client}"), "server did not answer within 1 s"]);
-        }
-        until(|| world.router.execute("nft list table inet perigee_pep").contains(&dead.replace(['[', ']'], "")));
+        let waits = waits.map(|client| format!("client={}", client.local_addr().unwrap()));
+        let is_over = |client: &String| {
+            let has = |line: &String| line.contains(client) && line.contains("server did not answer within 1 s");
+            service.log().iter().any(has)
+        };
+        // The link is not dark, whenever they are dialled.
+        until(|| {
+            passes(&format!("{other}:80"));
+            waits.iter().all(is_over)
+        });
+        let tried = if silent.starts_with('[') { "tried_ip6" } else { "tried_ip" };
+        until(|| {
+            let listed = world.router.execute(&format!("nft list set inet perigee_pep {tried}"));
+            [silent, &dead].iter().all(|server| listed.contains(&format!(". {} ", server.trim_matches(['[', ']']))))
+        });
         // The service has not found a way back, and the client has one.
         passes(&format!("{silent}:80"));
         let found = service.await_line(&["one way client=", &format!("servers={servers}")]);
@@ -313,8 +369,7 @@ fn a_path_whose_answers_do_not_pass_is_found_and_passed_by() {
     let (service, beside) = (world.start(&first), world.server.listen("[::]:81"));
     thread::scope(|scope| {
         let waits = scope.spawn(|| passes("10.2.0.2:80"));
-        for _ in 0..4 {
-            thread::sleep(Duration::from_millis(200));
+        while !waits.is_finished() {
             exchange(world.client.connect("10.3.0.1:81"), &beside);
         }
         waits.join().unwrap();

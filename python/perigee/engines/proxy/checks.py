@@ -53,7 +53,7 @@ def proxy_checks(config: Path, root: Path = Path("/")) -> list[Check]:
     transparent, rules = content.get("transparent"), content.get("rules", [])
     return [
         Check("program", True, str(program), "the service"),
-        *_interception(transparent, config, root),
+        *_interception(transparent, config),
         *(_host(str(program), config) if transparent is not None else ()),
         *_device(transparent or {}, rules, root),
         *_connect_first(rules, root),
@@ -62,7 +62,7 @@ def proxy_checks(config: Path, root: Path = Path("/")) -> list[Check]:
     ]
 
 
-def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) -> Iterator[Check]:
+def _interception(transparent: dict[str, Any] | None, config: Path) -> Iterator[Check]:
     if transparent is None:
         return
     for name, package in (("nft", "nftables"), ("ip", "iproute2")):
@@ -83,11 +83,6 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
             there = f"lookup {table}" in _said(ip, version, "rule", "list").stdout
             found = f"{'a' if there else 'no'} rule leads to table {table}"
             yield Check(f"policy route, IPv{version[1]}", there, found, INTERCEPTION, "" if there else begin)
-    yield _setting(root, "ipv4/ip_forward", "1", "what is not intercepted")
-    for interface in transparent.get("interfaces", ()):
-        there = (root / f"proc/sys/net/ipv4/conf/{interface}").is_dir()
-        fix = "" if there else "name interfaces of this network namespace in [transparent]"
-        yield Check(f"interface {interface}", there, "it is there" if there else "not there", INTERCEPTION, fix)
 
 
 def _host(program: str, config: Path) -> Iterator[Check]:
@@ -205,12 +200,6 @@ def _descriptors(connections: int) -> Check:
     holds = limit // 2
     fix = "" if holds > connections else f"LimitNOFILE={2 * connections + 100} in the unit, or fewer limits.connections"
     return Check("descriptors", not fix, f"{limit} for this process", f"{connections} connections", fix)
-
-
-def _setting(root: Path, name: str, wanted: str, needed_for: str) -> Check:
-    value = _read(root / "proc/sys/net" / name)
-    fix = "" if value == wanted else f"sudo sysctl -w net.{name.replace('/', '.')}={wanted}"
-    return Check(name.rpartition("/")[2], not fix, value or "not there", needed_for, fix)
 
 
 def quantity(text: str) -> float:
