@@ -78,10 +78,11 @@ impl AccountWriter {
 /// # Errors
 /// If the system refuses it.
 pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
-    check(accounting)?;
     let Some(path) = &accounting.file else { return Ok(None) };
-    let file = adding().create(true).open(path);
-    Ok(Some(file.map_err(ServiceError::system(&format!("accounting.file {}", path.display())))?))
+    adding().create(true).open(path).map(Some).map_err(|error| {
+        let system = ServiceError::system(&format!("accounting.file {}", path.display()))(error);
+        check(accounting).err().unwrap_or(system)
+    })
 }
 
 /// Opens it in a service that runs, which may be confined to the folders that it was started with.

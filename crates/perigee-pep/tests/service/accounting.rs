@@ -48,6 +48,12 @@ fn who_has_used_what_is_told_and_the_file_may_be_moved_away() {
     fs::rename(&path, &old).unwrap();
     service.signal(Signal::HUP);
     service.await_line(&["reloaded"]);
+    // Confined to its folder, it says what gives it another.
+    let other = world.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    world.config(&config.replace(&path.display().to_string(), &other.join("use.jsonl").display().to_string()));
+    service.signal(Signal::HUP);
+    service.await_line(&["the old configuration stays", "Permission denied", "`perigee-pep upgrade`"]);
     let (_client, _server) = connected(&world, &listener);
     service.stop_at_once();
     let [old, new] = [lines(&old), lines(&path)];
@@ -119,7 +125,7 @@ fn a_file_that_cannot_be_opened_is_an_error_before_anything_starts() {
     let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg("run").arg(&path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("pep.toml:8: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not"), "{said}");
+    assert!(said.contains("pep.toml:9: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not"), "{said}");
 }
 
 #[test]
