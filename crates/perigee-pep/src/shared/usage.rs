@@ -52,7 +52,7 @@ struct Row {
     recent: u64,
 }
 
-/// What a subscriber has used by a rule since that was last told.
+/// The use of a rule by a subscriber since that was last told.
 #[derive(Debug)]
 pub(crate) struct Use {
     who: Option<Who>,
@@ -70,8 +70,8 @@ impl Usage {
     }
 
     /// Decides, from time to time, who has metrics of their own: at most `most`, of whom a quarter may change at once. One leaves for
-    /// another that has moved more than twice as much of late, and so at once for any that moves if it has moved nothing. Forgets who has no connection and has moved nothing since the last time; if accounts are
-    /// told, not before that is.
+    /// another that has moved more than twice as much of late, and so at once for any that moves if it has moved nothing. Forgets who
+    /// has no connection and has moved nothing since the last time; with accounts, not before they have it.
     pub(crate) fn round(&self, most: usize, is_told: bool) {
         let mut state = self.lock();
         state.most_named = most;
