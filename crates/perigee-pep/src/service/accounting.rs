@@ -21,7 +21,7 @@ use crate::config::Accounting;
 use crate::error::ServiceError;
 use crate::host::clock::{monotonic, seconds_since_1970};
 use crate::shared::counts::Count;
-use crate::shared::log::Log;
+use crate::shared::log::{quoted, Log};
 use crate::shared::records::ForWriter;
 use crate::shared::stats::Stats;
 
@@ -186,7 +186,9 @@ impl Writing {
             self.stats.unwritten.add(1);
         }
         match &written {
-            Err(error) if !self.fails => self.log.line(format!("accounting not written reason=\"{error}\"")),
+            Err(error) if !self.fails => {
+                self.log.line(format!("accounting not written reason={}", quoted(error)));
+            }
             Ok(()) if self.fails => self.log.line("accounting written again".to_owned()),
             _ => {}
         }
