@@ -11,7 +11,7 @@ DOCUMENT = Verdict.DOCUMENT
 DOUBLING = "RFC 6298, which doubles; 1.5: ours"
 
 BEHAVIOUR = (
-    Criterion("5.1.1", "Congestion collapse", "should",
+    Criterion("5.1.1", "Congestion collapse", "should do one of both",
         "Stops sending above some loss rate, or backs off fully: to one packet per round trip, then exponentially.",
         "5.1.1-collapse",
         (
@@ -28,7 +28,7 @@ BEHAVIOUR = (
         "NeST test suite after RFC 3714.",
         only_tcp=TCP_ALONE,
     ),
-    Criterion("5.1.2", "Bufferbloat", "ought to",
+    Criterion("5.1.2", "Bufferbloat", "ought to try",
         "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
         "5.1.2-bufferbloat",
         (
@@ -37,7 +37,7 @@ BEHAVIOUR = (
             Measure("Shortest wait in the last ten round trips", "ms", safety.standing_queue),
         ),
     ),
-    Criterion("5.1.3", "High packet loss", "needs to",
+    Criterion("5.1.3", "High packet loss", "needs to avoid",
         "Does not itself cause high loss, and reduces its rate when it meets it.", "5.1.3-high-loss",
         (
             Measure("Packets that the bottleneck drops", "%", safety.bottleneck_loss,

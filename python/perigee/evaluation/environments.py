@@ -74,7 +74,7 @@ ENVIRONMENTS = (
         f"{NEGOTIATED} ECT(1), which only scalable congestion controls may send, is measured of those that need it.",
         scalable="scalable",
         only_tcp=ECN_OF_TCP),
-    Criterion("7.2", "Circuit breakers", "ought to",
+    Criterion("7.2", "Circuit breakers", "ought to react before",
         "Stays inside the envelope of a circuit breaker (RFC 8084).", "7.2-circuit-breaker",
         (
             Measure("Intervals of 5 s in a row with 10 % of loss or more", "", safety.bad_intervals,

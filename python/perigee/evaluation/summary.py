@@ -30,8 +30,8 @@ P_IS = "P: the chance of a figure as far beyond if it lay at its threshold, for 
 SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of an algorithm as a whole."""
 THRESHOLDS = (
-    "RFC 9743 sets no thresholds, and leaves to its community what follows from a figure. Thresholds are those of the "
-    "documents that are named, else this tool's."
+    "RFC 9743 sets no thresholds, and leaves to its community what follows from a figure. Thresholds are this tool's, "
+    "some after documents, which the tables name."
 )
 CONTROLLED = "It needs ECN, and networks made for it (RFC 9743, 4, to which these criteria might not apply)."
 EXPERIMENTAL = (
@@ -131,9 +131,10 @@ def left_words(findings: Sequence[Finding]) -> str:
 
 
 def furthest(findings: Sequence[Finding], verdict: Verdict = Verdict.FAIL) -> list[Finding]:
-    """Return the findings of a verdict that are furthest beyond their thresholds, a few of them."""
+    """Return a few findings of a verdict: of the RFC first, then by how far beyond their thresholds they are."""
     measured = [(one, judged.times) for one in findings if one.verdict is verdict and (judged := one.nearest)]
-    return [one for one, _ in sorted(measured, key=lambda pair: -pair[1])[:MOST_SHOWN]]
+    first = sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))
+    return [one for one, _ in first[:MOST_SHOWN]]
 
 
 def repeats(findings: Sequence[Finding]) -> list[str]:

@@ -219,13 +219,14 @@ def _draw(worst: Sequence[tuple[str, Judged]], width_in: float) -> Figure:
 def _failed(found: Finding) -> Section:
     """Return the section of a criterion that fails: its worst cases, and all cases."""
     worst = [_worst(f"worst-{found.criterion.id}", [found])] if found.measures else [Text(found.reason)]
-    blocks: list[Block] = [Text(_asks(found)), *worst, *_details(found)]
+    said = filter(None, (_asks(found), found.reason if found.measures else "", _again(found)))
+    blocks: list[Block] = [*map(Text, said), *worst, *_details(found)]
     return Section(found.criterion.id, f"{_name(found)}: fails", blocks)
 
 
 def _asks(found: Finding) -> str:
-    level = found.criterion.level
-    return f"{found.criterion.asks} {f'It is {level}' if found.criterion.is_further else f'RFC 9743: {level}'}."
+    one = found.criterion
+    return f"{one.asks} {f'It is {one.level}' if one.is_further else f'RFC 9743, {one.id}: “{one.level}”'}."
 
 
 def _worst(name: str, findings: Sequence[Finding]) -> Table:
