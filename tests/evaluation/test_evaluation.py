@@ -557,7 +557,7 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
 def test_a_figure_that_passes_stands_beside_what_is_allowed_there() -> None:
     rule = Rule("at most 10 %, or 1.25 times CUBIC's", limit=10, of_cubic=1.25)
     found = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[74.2], cubic=[64.8])])
-    assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 %"
+    assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 % (cubic: 64.8)"
     tiny = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[2.7e-5], cubic=[0.0])])
     assert key_figure(tiny) == "Loss: <0.0001 %; allowed: at most 10.0 %"
 

@@ -65,7 +65,7 @@ def test_a_figure_whose_interval_has_the_threshold_in_it_is_said_to_be_decided_b
     one = judged(Rule("at least 0.8 times CUBIC's", of_cubic=0.8), mine=by_round, cubic=by_round)
     said = key_figure(Finding(CRITERIA[2], Verdict.PASS, "", [one]))
     assert said == (
-        "Loss: 35.0 ± 19.6 %; allowed: at least 28.0 %; worst of 1 figure: cell, 6 rounds, "
+        "Loss: 35.0 ± 19.6 %; allowed: at least 28.0 % (cubic: 35.0 ± 19.6); worst of 1 figure: cell, 6 rounds, "
         "tested distance 7.0 ± 3.1 % within"
     )
     clear = judged(LIMIT, mine=around(1.0))

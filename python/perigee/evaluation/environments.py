@@ -31,7 +31,7 @@ ENVIRONMENTS = (
                 Rule("at least 0.8, or half of that beside CUBIC or Reno", limit=0.8, of_cubic=0.5, or_reno=True),
                 compares="tunnel", experiment="beside", without_ecn=True),
         ),
-        NEGOTIATED,
+        f"{NEGOTIATED} “Tunnel none” has no tunnel: what is beyond there is so without one, too.",
         only_tcp=ECN_OF_TCP,
     ),
     Criterion("6.3", "Wired paths", "described as the baseline", "Uses a fixed rate without noise.", "6.3-wired",

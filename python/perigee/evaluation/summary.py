@@ -208,7 +208,17 @@ def _certainty(judged: Judged, cell: Cell) -> str:
 
 def _beside_allowed(judged: Judged, cell: Cell) -> str:
     unit = f" {judged.measure.unit}" if judged.measure.unit else ""
-    return f"{figure_of(cell.figures[judged.subject])}{unit}; allowed: {allowed(judged, cell)}{unit}"
+    said = f"{figure_of(cell.figures[judged.subject])}{unit}; allowed: {allowed(judged, cell)}{unit}"
+    rule = judged.measure.rule
+    if rule is None or rule.of_cubic is None or cell.bound is None:
+        return said
+    # The reference that the bound is a multiple of: 30 % may be allowed since a standard loses 15 % there.
+    sets = (
+        f"{name}: {figure_of(cell.figures[name])}"
+        for name in rule.references
+        if name in cell.figures and math.isclose(rule.of_cubic * cell.figures[name].mean, cell.bound)
+    )
+    return f"{said} ({one})" if (one := next(sets, "")) else said
 
 
 def beyond_of(judged: Judged) -> str:
