@@ -56,7 +56,9 @@ def test_a_reference_is_told_that_it_is_held_against_itself() -> None:
     rules = (LIMIT, Rule("at most twice CUBIC's", of_cubic=2))
     measures = [judged(rule, mine=around(1.0), cubic=around(1.0), reno=around(1.0)) for rule in rules]
     found = [Finding(CRITERIA[2], Verdict.PASS, "", measures)]
-    assert by_construction(candidate("cubic"), found).startswith("In 1 of 2 cells its own figure sets the threshold")
+    assert by_construction(candidate("cubic"), found).startswith("1 of 2 figures are held against its own")
+    own = dataclasses.replace(measures[1], subject="cubic")
+    assert "(its own figure sets that)" in key_figure(Finding(CRITERIA[2], Verdict.PASS, "", [own]))
     assert by_construction(candidate("reno"), found) == by_construction(MINE, found) == ""
 
 

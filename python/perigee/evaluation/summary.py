@@ -214,7 +214,7 @@ def _beside_allowed(judged: Judged, cell: Cell) -> str:
         return said
     # The reference that the bound is a multiple of: 30 % may be allowed since a standard loses 15 % there.
     sets = (
-        f"{name}: {figure_of(cell.figures[name])}"
+        "its own figure sets that" if name == judged.subject else f"{name}: {figure_of(cell.figures[name])}"
         for name in rule.references
         if name in cell.figures and math.isclose(rule.of_cubic * cell.figures[name].mean, cell.bound)
     )
@@ -265,13 +265,13 @@ def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
 
 
 def by_construction(candidate: Candidate, findings: Sequence[Finding]) -> str:
-    """Return in how many cells a reference is held against its own figure, which it cannot miss; empty of others."""
+    """Return how many figures of a reference are held against themselves, which it cannot miss; empty of others."""
     measures = (one for found in findings for one in found.measures for cell in one.cells if cell.distance)
     judged = [one.measure.rule for one in measures if one.measure.rule]
     own = sum(candidate.value in rule.references for rule in judged)
     if not own:
         return ""
-    return f"In {own} of {len(judged)} cells its own figure sets the threshold: it passes those by construction."
+    return f"{own} of {len(judged)} figures are held against its own: it passes those by construction."
 
 
 def certainty_of(cell: Cell) -> str:
