@@ -31,7 +31,7 @@ SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of an algorithm as a whole."""
 THRESHOLDS = (
     "RFC 9743 sets no thresholds, and leaves to its community what follows from a figure. Thresholds are this tool's, "
-    "some after documents, which the tables name."
+    "some after documents, which the tables of a page name."
 )
 CONTROLLED = "It needs ECN, and networks made for it (RFC 9743, 4, to which these criteria might not apply)."
 EXPERIMENTAL = (

@@ -42,7 +42,7 @@ def annex(standing: Mapping[str, Any]) -> str:
         f"Perigee {standing['version']}, criteria and thresholds version {standing['criteria_version']}, "
         f"{standing['size']} size. Again: `{standing['command']}`. Simulated: no evidence from the Internet.",
         "",
-        f"{THRESHOLDS} The second column is how strongly it asks for the evaluation, not for an outcome.",
+        f"{THRESHOLDS} The second column has its words, which ask for an evaluation and name no figure.",
         "",
         "## Verdicts",
         "",

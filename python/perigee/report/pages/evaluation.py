@@ -44,7 +44,7 @@ LEAST, MOST = 0.1, 10.0
 """Ends of the figure's axis, as multiples of the threshold; marks beyond them stand at the ends."""
 ROW_IN = 0.21
 HOW = (
-    f"{THRESHOLDS} Its MUST and SHOULD are about what is looked at, not about a figure: “fails” is this tool's word. A "
+    f"{THRESHOLDS} Its MUST and SHOULD ask for evaluations and name no figure: “fails” is this tool's word. A "
     "criterion fails if the figure of any case lies surely beyond a threshold of safety; “not met, document it” is "
     "beyond another one. Near a threshold rounds are added, up to 24; what is open then is undecided. Reno, CUBIC and "
     "BBR run in the same cases with the same seeds."
