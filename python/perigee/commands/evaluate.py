@@ -205,7 +205,8 @@ def evaluate(
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
     say(summary.scope(findings))
-    for words in (*summary.repeats(findings), summary.left_words(findings), summary.THRESHOLDS):
+    held = (summary.alike(candidate, findings), summary.by_construction(candidate, findings))
+    for words in (*summary.repeats(findings), summary.left_words(findings), *held, summary.THRESHOLDS):
         if words:
             say(words)
     say(summary.summarize(candidate, findings).answer)
