@@ -93,7 +93,7 @@ BEHAVIOUR = (
                 Rule("at least 0.9", limit=0.9, owner="RFC 6297, which asks for less than best effort; 0.9: ours"),
                 compares=OTHER, scavenger=True),
         ),
-        "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated."),
+        "`reno` stands for the congestion control of QUIC (RFC 9002), over TCP. Both flows have the same round trip."),
     Criterion("5.2.2", "Beside real-time traffic", "SHOULD be considered",
         "Calls and other media keep their rate and delay beside it.", "5.2.2-real-time",
         (
