@@ -52,6 +52,16 @@ def test_nobody_is_told_what_may_be_deployed() -> None:
     assert "evidence" not in summarize(candidate("reno"), failing()).answer
 
 
+def test_only_an_open_figure_that_would_fail_is_near_a_threshold_of_safety() -> None:
+    scattered = [1.0, 5.0, 2.0, 4.0, 1.5, 3.0]
+    for missed, said in ((Verdict.FAIL, "Undecided: mine"), (Verdict.DOCUMENT, "mine fails no criterion")):
+        found = failing()
+        one = judged(Rule("at most 2 %", limit=2, missed=missed), mine=scattered)
+        found[2] = dataclasses.replace(found[2], verdict=Verdict.UNDECIDED, measures=[one])
+        assert summarize(MINE, found).answer.startswith(said)
+        assert "about a threshold: 5.1.3" in summarize(MINE, found).missing
+
+
 def test_a_reference_is_told_that_it_is_held_against_itself() -> None:
     rules = (LIMIT, Rule("at most twice CUBIC's", of_cubic=2))
     measures = [judged(rule, mine=around(1.0), cubic=around(1.0), reno=around(1.0)) for rule in rules]

@@ -95,7 +95,7 @@ def _answer(
         were = "was" if measured == 1 else "were"
         counts = f"of {len(findings)} criteria {measured} {were} measured for {called}: {_counts(of)}"
         return f"Not judged as a whole: {counts}."
-    if any(one.criterion.id.startswith(SAFETY) for one in near):
+    if any(one.criterion.id.startswith(SAFETY) and _may_fail(one) for one in near):
         return f"Undecided: {called} fails no criterion, and is near a threshold of safety that scatters."
     if left:
         return f"Not decided at the reduced size. {called} fails none of its cells."
@@ -103,6 +103,12 @@ def _answer(
         return f"{called} is on the standards track, and fails no criterion that is measured here."
     lead = f"{CONTROLLED} " if candidate.scalable else ""
     return f"{lead}{called} fails no criterion that is measured here. {EXPERIMENTAL}"
+
+
+def _may_fail(found: Finding) -> bool:
+    """Return whether a figure is open that would fail, and not be one to document."""
+    rules = (one.measure.rule for one in found.measures if one.verdict is Verdict.UNDECIDED)
+    return any(rule.missed is Verdict.FAIL for rule in rules if rule)
 
 
 def _failed(failed: Sequence[Finding], findings: Sequence[Finding]) -> str:
