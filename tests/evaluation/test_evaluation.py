@@ -544,7 +544,7 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
         "Without a verdict: 1",
     ]
     assert shown.short.lines[0] == (
-        "5.1.3 High packet loss: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; worst of 1 figure: cell, 6 rounds, "
+        "5.1.3 High packet loss, fail: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; worst of 1 figure: cell, 6 rounds, "
         "P < 0.001."
     )
     (figure,) = shown.plots()

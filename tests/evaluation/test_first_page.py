@@ -22,7 +22,7 @@ from perigee.evaluation.judging import Cell, Finding
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import evaluate
 from perigee.evaluation.studies import Candidate, Order, candidate
-from perigee.evaluation.summary import by_construction, key_figure, summarize
+from perigee.evaluation.summary import by_construction, foremost, key_figure, summarize
 
 OF = {one.id: one for one in CRITERIA}
 MINE = Candidate("mine", "A test", "/home/me/mine.c", "0" * 64)
@@ -60,6 +60,18 @@ def test_only_an_open_figure_that_would_fail_is_near_a_threshold_of_safety() -> 
         found[2] = dataclasses.replace(found[2], verdict=Verdict.UNDECIDED, measures=[one])
         assert summarize(MINE, found).answer.startswith(said)
         assert "about a threshold: 5.1.3" in summarize(MINE, found).missing
+
+
+def test_where_nothing_fails_what_is_open_or_documented_is_looked_at_first() -> None:
+    made = {one: judged(Rule("at most 2 %", limit=2, missed=one), mine=around(3.0)) for one in Verdict}
+    found = failing()
+    for place, verdict in ((25, Verdict.DOCUMENT), (2, Verdict.DOCUMENT), (3, Verdict.UNDECIDED)):
+        found[place] = dataclasses.replace(found[place], verdict=verdict, measures=[made[Verdict.DOCUMENT]])
+    assert [one.criterion.id for one in foremost(found)] == ["5.1.4"]
+    found[3] = dataclasses.replace(found[3], left_open="left open: the reduced size has a part of the cells")
+    assert [one.criterion.id for one in foremost(found)] == ["5.1.3", found[25].criterion.id]
+    found[25] = dataclasses.replace(found[25], verdict=Verdict.FAIL, measures=[made[Verdict.FAIL]])
+    assert [one.criterion.id for one in foremost(found)] == [found[25].criterion.id]
 
 
 def test_a_reference_is_told_that_it_is_held_against_itself() -> None:

@@ -136,18 +136,23 @@ def left_words(findings: Sequence[Finding]) -> str:
     return f"Left open, since the reduced size has a part of the cells: {_listed(left)}. {CLOSED_BY}" if left else ""
 
 
-def furthest(findings: Sequence[Finding], verdict: Verdict = Verdict.FAIL) -> list[Finding]:
-    """Return a few findings of a verdict: of the RFC first, then by how far beyond their thresholds they are."""
-    measured = [(one, judged.times) for one in findings if one.verdict is verdict and (judged := one.nearest)]
-    first = sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))
-    return [one for one, _ in first[:MOST_SHOWN]]
+def foremost(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings to look at first: a few that fail; where none does, that are open, else to be documented.
+
+    Those of the RFC come first, then those furthest beyond their thresholds.
+    """
+    for verdict in (Verdict.FAIL, Verdict.UNDECIDED, Verdict.DOCUMENT):
+        of_it = [one for one in findings if one.verdict is verdict and not one.left_open]
+        measured = [(one, judged.times) for one in of_it if (judged := one.nearest)]
+        if measured:
+            first = sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))
+            return [one for one, _ in first[:MOST_SHOWN]]
+    return []
 
 
 def repeats(findings: Sequence[Finding]) -> list[str]:
-    """Return the commands that measure again the cells of what fails furthest; of what is open, where nothing fails."""
-    verdicts = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.DOCUMENT)
-    shown = next((found for each in verdicts if (found := furthest(findings, each))), [])
-    return [f"{one.criterion.id}, that cell again: {one.again}" for one in shown if one.again]
+    """Return the commands that measure again the cells of what is to be looked at first."""
+    return [f"{one.criterion.id}, that cell again: {one.again}" for one in foremost(findings) if one.again]
 
 
 def key_figure(found: Finding, *, is_brief: bool = False) -> str:

@@ -25,7 +25,7 @@ from perigee.evaluation.summary import (
     by_construction,
     decided_by,
     figure_of,
-    furthest,
+    foremost,
     key_figure,
     scope,
     summarize,
@@ -126,7 +126,7 @@ def report(
         Section("form", "What a reader judges", [form]),
         Section("reading", "How to read this", [Text(HOW), Text(DECIDED), Text(OPEN)]),
     ]
-    size = "Quick evaluation: small studies." if quick else "Whole studies."
+    size = "Quick evaluation: some criteria have a part of their cells." if quick else "Whole studies."
     made = [
         ("Program", f"Perigee {__version__}"),
         ("Runs", f"Simulated. {size}"),
@@ -143,8 +143,8 @@ def report(
             caveats=[scope(findings), THRESHOLDS],
             lines=[
                 *(
-                    f"{_name(one)}: {key_figure(one, is_brief=True)}. {_again(one)}".rstrip()
-                    for one in furthest(findings)
+                    f"{_name(one)}, {one.verdict}: {key_figure(one, is_brief=True)}. {_again(one)}".rstrip()
+                    for one in foremost(findings)
                 ),
                 *filter(
                     None, (said.where, said.missing, alike(candidate, findings), by_construction(candidate, findings))
