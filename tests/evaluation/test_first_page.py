@@ -125,6 +125,7 @@ def test_a_cell_alone_has_the_same_rounds_and_is_no_pass(perigee: Perigee, tmp_p
     # As a page has it, with a no-break space before a unit.
     command = [word.replace(" ms", "\N{NO-BREAK SPACE}ms") for word in command]
     assert (done := perigee(*command[1:], "--json", "cell.json")).returncode == 0, done.stderr
+    assert "P is not corrected" in done.stderr
     shown = json.loads((tmp_path / "cell.json").read_text())
     one = next(each for each in shown["criteria"] if each["id"] == "7.3")
     (cell,) = one["measures"][0]["cells"]

@@ -205,6 +205,8 @@ def evaluate(
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
     say(summary.scope(findings))
+    if cell is not None:
+        say(running.ALONE)
     held = (summary.alike(candidate, findings), summary.by_construction(candidate, findings))
     for words in (*summary.repeats(findings), summary.left_words(findings), *held, summary.THRESHOLDS):
         if words:
@@ -218,6 +220,7 @@ def evaluate(
 def _table(findings: Sequence[Finding]) -> Table:
     """Return the verdicts, what fails last: there a terminal is read. Many passes are one row."""
     from perigee.evaluation import running
+    from perigee.evaluation.judging import ORDER
     from perigee.evaluation.rules import Verdict
     from perigee.evaluation.summary import key_figure
 
@@ -226,7 +229,6 @@ def _table(findings: Sequence[Finding]) -> Table:
         Verdict.DOCUMENT: "yellow",
         Verdict.UNDECIDED: "cyan",
         Verdict.PASS: "green",
-        Verdict.UNKNOWN: "dim",
     }
     table = Table(box=box.SIMPLE_HEAD)
     # Narrow, so that most of a line is left to the figure.
@@ -238,16 +240,20 @@ def _table(findings: Sequence[Finding]) -> Table:
     table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
     measured = [found for found in findings if found.reason != running.NOT_CHOSEN]
     is_long = len(measured) > MOST_ROWS
-    for verdict in reversed(styles):
+    without = [one for one in Verdict if one not in ORDER]
+    for verdict in (*reversed(without), *reversed(ORDER)):
+        style = styles.get(verdict, "dim")
         of_it = [found for found in measured if found.verdict is verdict]
-        if is_long and not behind and verdict in (Verdict.PASS, Verdict.UNKNOWN) and len(of_it) > 1:
+        if is_long and not behind and verdict in (Verdict.PASS, *without) and len(of_it) > 1:
             listed = ", ".join(found.criterion.id for found in of_it)
-            table.add_row(listed, f"[{styles[verdict]}]{verdict}[/]", "each on the page")
+            table.add_row(listed, f"[{style}]{verdict}[/]", "each on the page")
             continue
         for found in of_it:
-            words = [f"[{styles[verdict]}]{verdict}[/]"]
+            words = [f"[{style}]{verdict}[/]"]
             if behind:
-                words.append(f"[{styles[found.behind.verdict]}]{found.behind.verdict}[/]" if found.behind else "")
+                words.append(
+                    f"[{styles.get(found.behind.verdict, 'dim')}]{found.behind.verdict}[/]" if found.behind else ""
+                )
             figure = escape(key_figure(found, is_brief=True))
             table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, figure)
     return table

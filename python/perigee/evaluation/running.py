@@ -37,6 +37,7 @@ NOT_CHOSEN = "It was not chosen (--criterion)."
 FURTHER, FURTHER_LARGE = 4, 1
 """Runs of further rounds at most, as a multiple of those of all cells, and so of studies whose reduced size lacks
 cells: cells beyond that stay undecided."""
+ALONE = "One cell alone: its P is not corrected for the other cells. With another --seed it is a test of its own."
 ONE_CELL = "left open: one cell alone, which is not beyond; the others decide as well"
 SEEDS_APART = 1_000_000
 """A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
@@ -161,6 +162,8 @@ def left_open(order: Order, found: Finding) -> Finding:
 
 def _repeatable(order: Order, found: Finding) -> Finding:
     """Return a finding with the command that measures the deciding cell again, with more rounds where that is open."""
+    if order.cell:
+        found = dataclasses.replace(found, reason=" ".join(filter(None, (found.reason, ALONE))))
     nearest = None if found.verdict is Verdict.PASS or found.left_open else found.nearest
     if nearest is None or not (cell := nearest.deciding) or not cell.distance:
         return found
