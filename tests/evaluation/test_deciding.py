@@ -58,8 +58,8 @@ def test_the_worst_cell_has_the_largest_mean_and_the_surest_one_decides() -> Non
     assert (found.beyond, found.beyond_by_mean) == (1, marked - 1) == (1, 1)
     said = key_figure(Finding(CRITERIA[2], Verdict.FAIL, "", [found]))
     assert said == (
-        "Loss: decided by sure: 3.00 ± 0.06 %; allowed: at most 2.0 %, 6 rounds, P < 0.001; "
-        "worst mean of 3 cells, undecided: far: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %"
+        "Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; surest of 3 figures: sure, 6 rounds, P < 0.001; "
+        "worst mean, of 3 rounds only: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %, far"
     )
 
 

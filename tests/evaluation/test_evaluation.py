@@ -259,14 +259,16 @@ def findings(**verdicts: Verdict) -> list[Finding]:
     return [Finding(one, verdicts.get("s" + one.id.replace(".", "_"), Verdict.PASS), "") for one in CRITERIA]
 
 
-def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing() -> None:
+def test_the_summary_says_what_fails_where_it_holds_and_what_is_missing() -> None:
     mine = Candidate("mine", "A test", "mine")
-    assert summarize(mine, findings()).deploy.startswith("In experiments.")
+    assert summarize(mine, findings()).answer.startswith(
+        "mine fails no criterion that is measured here. Nothing here is"
+    )
     failed = summarize(mine, findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT))
-    assert failed.deploy == "No. mine fails 1 of 30 criteria: 5.1.3."
+    assert failed.answer == "mine fails 1 of 26 measured criteria of RFC 9743: 5.1.3."
     assert failed.where.endswith("to be documented: 7.5.")
     alone = [one if one.criterion.id == "7.5" else not_measured(one.criterion, NOT_CHOSEN) for one in findings()]
-    assert summarize(mine, alone).deploy == (
+    assert summarize(mine, alone).answer == (
         "Not judged as a whole: of 30 criteria 1 was measured for mine: "
         "1 passed; 0 failed; 0 not met, to be documented; 0 undecided."
     )
@@ -274,7 +276,7 @@ def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing()
     none = [not_measured(one.criterion, NOT_CHOSEN) for one in alone]
     assert "environment" not in summarize(mine, none).where
     over_quic = dataclasses.replace(mine, over_quic=True)
-    assert summarize(over_quic, findings()).deploy.startswith("In experiments. mine over QUIC fails no criterion")
+    assert summarize(over_quic, findings()).answer.startswith("mine over QUIC fails no criterion")
     shown = report(over_quic, findings(), {}, quick=True)
     assert shown.title == "mine over QUIC by RFC 9743"
     assert ("Transport", "QUIC; flows beside it use TCP") in shown.made
@@ -308,7 +310,7 @@ def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tm
         written = ("-o", f"{name}.html", "--json", f"{name}.json", "--jobs", jobs)
         done = perigee("cc", "evaluate", PLANTED / "endless_start.c", *chosen, *written)
         assert done.returncode == 1, done.stderr
-        assert "endless_start fails 1 of 2 criteria: 5.1.3." in done.stderr
+        assert "endless_start fails 1 of 2 measured criteria of RFC 9743: 5.1.3." in done.stderr
         pages.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])
     assert pages[0] == pages[1]
     found = json.loads(pages[0][1])
@@ -542,7 +544,8 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
         "Without a verdict: 1",
     ]
     assert shown.short.lines[0] == (
-        "5.1.3 High packet loss: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; worst of 1 cell, 6 rounds, P < 0.001"
+        "5.1.3 High packet loss, fail: Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; worst of 1 figure: cell, 6 rounds, "
+        "P < 0.001."
     )
     (figure,) = shown.plots()
     # The furthest beyond its threshold stands first; of equal ones the first of the RFC.
@@ -554,7 +557,7 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
 def test_a_figure_that_passes_stands_beside_what_is_allowed_there() -> None:
     rule = Rule("at most 10 %, or 1.25 times CUBIC's", limit=10, of_cubic=1.25)
     found = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[74.2], cubic=[64.8])])
-    assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 %"
+    assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 % (cubic: 64.8)"
     tiny = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[2.7e-5], cubic=[0.0])])
     assert key_figure(tiny) == "Loss: <0.0001 %; allowed: at most 10.0 %"
 

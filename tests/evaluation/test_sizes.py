@@ -45,11 +45,11 @@ def test_the_summary_says_what_the_reduced_size_leaves_open() -> None:
     passed = [Finding(one, Verdict.PASS, "") for one in CRITERIA]
     small = [left_open(QUICK, one) if one.criterion.study else one for one in passed]
     said = summarize(MINE, small)
-    assert said.deploy == "Not decided at the reduced size. mine fails none of its cells."
+    assert said.answer == "Not decided at the reduced size. mine fails none of its cells."
     left = f"Left open, since the reduced size has a part of the cells: 5.1.3, 5.2.1, 6.3. {CLOSED_BY}"
     assert (said.missing, left_words(small)) == (f"Nothing. {left}", left)
     assert left_words(passed) == ""
     assert (
         key_figure(small[2]) == "left open: the reduced size has 3 % of the cells, none beyond; the whole size decides"
     )
-    assert summarize(MINE, passed).deploy.startswith("In experiments.")
+    assert summarize(MINE, passed).answer.startswith("mine fails no criterion")

@@ -93,19 +93,19 @@ def test_the_annex_has_a_row_for_each_criterion_and_link(tmp_path: Path) -> None
     found = measured(tmp_path)
     found["algorithms"][1]["kernel"] = {"release": "6.18", "loads": False, "said": "a | b"}
     text = annex(found)
-    assert "| 6.3 Wired paths | " in text
+    assert "| 6.3 Wired paths | described as the baseline | " in text
     assert all(f"| {profile} | {name} | " in text for profile in PROFILES for name in NAMES)
     assert "no, 6.18: a \\| b" in text
     assert "| Link | Algorithm | Goodput, Mbit/s | Mean round trip, ms | Packets sent again, % |" in text
     for row in found["algorithms"]:
         (verdict,) = row["verdicts"]
         if verdict["verdict"] == Verdict.DOCUMENT:
-            assert f"- {row['name']}, 6.3: {verdict['figure']}" in text
+            assert f"- {row['name']}, 6.3: {verdict['figure']}. `{verdict['again']}`" in text
     assert "`?` of" not in text
     found["algorithms"][1]["verdicts"][0] |= {"verdict": "undecided", "left_open": "left open"}
     assert "`?` of 6.3: the quick size" in annex(found)
     widths = {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| 6.3")}
-    assert widths == {len(NAMES) + 2}
+    assert widths == {len(NAMES) + 3}
 
 
 @pytest.mark.parametrize("criterion", [one for one in CRITERIA if one.study], ids=lambda one: one.id)

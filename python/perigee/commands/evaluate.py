@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LEAST_HORIZON_S = 120.0
 EXIT_NO_VERDICT = 3
 """Exit code where a run failed, so that there is no verdict; 1 says that a criterion fails."""
+MOST_ROWS = 10
+"""Criteria that each have a row in the terminal, whatever their verdict."""
 TRANSPORTS = ("tcp", "quic")
 
 
@@ -39,6 +41,18 @@ def evaluate(
     criterion: Annotated[
         list[str] | None,
         typer.Option("--criterion", metavar="ID", help="Only this criterion, such as 7.5; may be given several times."),
+    ] = None,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            "--cell", metavar="WORDS", help="Only this cell of one --criterion, in the words of the page or table."
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            "--rounds", metavar="N", min=3, max=10_000, help="Rounds of that --cell. \\[default: until decided]"
+        ),
     ] = None,
     quick: Annotated[
         bool,
@@ -112,6 +126,7 @@ def evaluate(
 
       perigee cc evaluate ./mycc.c --quick
       perigee cc evaluate ./mycc.c --criterion 7.5 --criterion 5.2.1
+      perigee cc evaluate bbr --criterion 7.2 --cell "rate 10 Mbit/s, count 16, buffer 0.1 BDP"
       perigee cc evaluate bbr --json bbr.json --keep results/bbr
       perigee cc evaluate ./mycc.c --answers mycc.toml
       perigee cc evaluate ./mycc.c --quick --confirm
@@ -133,12 +148,16 @@ def evaluate(
         raise InputError(
             "--transport quic: neither the emulator nor the proxy carries it; leave out --confirm and --behind-proxy"
         )
+    if cell is not None and (len(criterion or ()) != 1 or behind_proxy):
+        raise InputError("--cell: names a cell of one criterion; give one --criterion, and leave out --behind-proxy")
+    if rounds is not None and cell is None:
+        raise InputError("--rounds: is the number of rounds of one cell; give --cell, too")
     horizon_s = options.seconds("--horizon", horizon, LEAST_HORIZON_S) if horizon else 0.0
     chosen = running.choose(criterion or ())
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
     candidate = studies.candidate(what)
     candidate = replace(candidate, scavenger=scavenger or candidate.scavenger, over_quic=transport == "quic")
-    target = out or Path(f"evaluation-{candidate.name}.html")
+    target = out or Path(f"evaluation-{candidate.name}{'' if cell is None else '-cell'}.html")
     check_file("--out", target)
     if as_json is not None:
         check_file("--json", as_json)
@@ -167,6 +186,9 @@ def evaluate(
         behind_proxy,
         seed,
         horizon_s=horizon_s,
+        # A page has a no-break space before a unit, and writes us in its own way.
+        cell=" ".join((cell or "").replace("µs", "us").split()),
+        rounds=rounds,
     )
     try:
         findings = running.evaluate(order, bar, say)
@@ -183,16 +205,22 @@ def evaluate(
     for one in repeated:
         say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
     say(summary.scope(findings))
-    if left := summary.left_words(findings):
-        say(left)
-    say(summary.summarize(candidate, findings).deploy)
+    if cell is not None:
+        say(running.ALONE)
+    held = (summary.alike(candidate, findings), summary.by_construction(candidate, findings))
+    for words in (*summary.repeats(findings), summary.left_words(findings), *held, summary.THRESHOLDS):
+        if words:
+            say(words)
+    say(summary.summarize(candidate, findings).answer)
     result(str(target))
     if summary.exit_code(findings):
         raise typer.Exit(EXIT_RUN_FAILED)
 
 
 def _table(findings: Sequence[Finding]) -> Table:
+    """Return the verdicts, what fails last: there a terminal is read. Many passes are one row."""
     from perigee.evaluation import running
+    from perigee.evaluation.judging import ORDER
     from perigee.evaluation.rules import Verdict
     from perigee.evaluation.summary import key_figure
 
@@ -201,21 +229,31 @@ def _table(findings: Sequence[Finding]) -> Table:
         Verdict.DOCUMENT: "yellow",
         Verdict.UNDECIDED: "cyan",
         Verdict.PASS: "green",
-        Verdict.UNKNOWN: "dim",
     }
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Criterion")
-    table.add_column("Verdict")
+    # Narrow, so that most of a line is left to the figure.
+    table.add_column("Criterion", max_width=24)
+    table.add_column("Verdict", max_width=10)
     behind = any(found.behind for found in findings)
     if behind:
-        table.add_column("Behind a proxy")
+        table.add_column("Behind a proxy", max_width=10)
     table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
-    # The reader begins with what fails.
-    for found in sorted(findings, key=lambda one: list(styles).index(one.verdict)):
-        if found.reason == running.NOT_CHOSEN:
+    measured = [found for found in findings if found.reason != running.NOT_CHOSEN]
+    is_long = len(measured) > MOST_ROWS
+    without = [one for one in Verdict if one not in ORDER]
+    for verdict in (*reversed(without), *reversed(ORDER)):
+        style = styles.get(verdict, "dim")
+        of_it = [found for found in measured if found.verdict is verdict]
+        if is_long and not behind and verdict in (Verdict.PASS, *without) and len(of_it) > 1:
+            listed = ", ".join(found.criterion.id for found in of_it)
+            table.add_row(listed, f"[{style}]{verdict}[/]", "each on the page")
             continue
-        words = [f"[{styles[found.verdict]}]{found.verdict}[/]"]
-        if behind:
-            words.append(f"[{styles[found.behind.verdict]}]{found.behind.verdict}[/]" if found.behind else "")
-        table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, escape(key_figure(found)))
+        for found in of_it:
+            words = [f"[{style}]{verdict}[/]"]
+            if behind:
+                words.append(
+                    f"[{styles.get(found.behind.verdict, 'dim')}]{found.behind.verdict}[/]" if found.behind else ""
+                )
+            figure = escape(key_figure(found, is_brief=True))
+            table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, figure)
     return table

@@ -79,3 +79,8 @@ class Criterion:
     follows: tuple[str, ...] = ()
     scalable: str = ""
     only_tcp: str = ""
+
+    @property
+    def is_further(self) -> bool:
+        """Whether RFC 9743 has no section for it."""
+        return not self.id[0].isdigit()

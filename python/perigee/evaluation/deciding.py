@@ -22,6 +22,8 @@ LOOKS = (3, 6, 12, 24)
 FEWEST_TO_FAIL = LOOKS[1]
 """Rounds without which nothing that varies is beyond a threshold: three values of a figure with two modes may lie in
 one of them."""
+MANY = 1000
+"""Rounds that are not asked for: a figure that takes more lies at its threshold."""
 LEVEL = 0.01
 """Chance of a wrong `beyond` in one look at all cells of a criterion; with three looks at most 3 %."""
 LEVEL_WITHIN = 0.05
@@ -63,6 +65,13 @@ class Distance:
         if self.deviation is None:
             return None
         return student_quantile(self.rounds - 1, 1 - self.level) * self.deviation / math.sqrt(self.rounds)
+
+    @property
+    def half_width_within(self) -> float | None:
+        """Half the width of the interval by which a cell alone is within its threshold; none of a single round."""
+        if self.deviation is None:
+            return None
+        return student_quantile(self.rounds - 1, 1 - LEVEL_WITHIN) * self.deviation / math.sqrt(self.rounds)
 
     @property
     def outcome(self) -> Outcome:

@@ -10,6 +10,9 @@ from perigee.evaluation.criterion import ECN_OF_TCP, HUMAN, TCP_ALONE, Criterion
 from perigee.evaluation.rules import RATES_OF_CUBIC, TIMES_OF_CUBIC, Rule, Verdict
 
 DOCUMENT = Verdict.DOCUMENT
+NEGOTIATED = (
+    "TCP negotiates ECN in runs with it, whatever the congestion control, and so one that ignores marks is seen."
+)
 FIFO = ("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1")
 
 ENVIRONMENTS = (
@@ -28,6 +31,7 @@ ENVIRONMENTS = (
                 Rule("at least 0.8, or half of that beside CUBIC or Reno", limit=0.8, of_cubic=0.5, or_reno=True),
                 compares="tunnel", experiment="beside", without_ecn=True),
         ),
+        f"{NEGOTIATED} “Tunnel none” has no tunnel: what is beyond there is so without one, too.",
         only_tcp=ECN_OF_TCP,
     ),
     Criterion("6.3", "Wired paths", "described as the baseline", "Uses a fixed rate without noise.", "6.3-wired",
@@ -48,7 +52,7 @@ ENVIRONMENTS = (
         (
             Measure("Mean wait in a queue that marks, over that in the same queue that drops", "",
                 paths.wait_by_marks,
-                Rule("at most 2", limit=2, owner="RFC 3168, 5: react to a mark as to a loss; 2: ours"),
+                Rule("at most 2", limit=2, owner="RFC 3168, 5; RFC 8511, by which less is a fit answer, too; 2: ours"),
                 compares="ecn", experiment="queues", without_ecn=True),
             Measure("Mean wait", "ms", partial(paths.wait, experiment="queues"),
                 Rule("at most 20 ms, or twice CUBIC's", limit=20, of_cubic=2, missed=DOCUMENT), experiment="queues"),
@@ -67,10 +71,10 @@ ENVIRONMENTS = (
                 partial(sharing.share_of_other, experiment="scalable"), Rule("at least 0.5", limit=0.5),
                 experiment="scalable"),
         ),
-        "ECT(1), which only scalable congestion controls may send, is measured of those that need ECN.",
+        f"{NEGOTIATED} ECT(1), which only scalable congestion controls may send, is measured of those that need it.",
         scalable="scalable",
         only_tcp=ECN_OF_TCP),
-    Criterion("7.2", "Circuit breakers", "ought to",
+    Criterion("7.2", "Circuit breakers", "ought to react before",
         "Stays inside the envelope of a circuit breaker (RFC 8084).", "7.2-circuit-breaker",
         (
             Measure("Intervals of 5 s in a row with 10 % of loss or more", "", safety.bad_intervals,
@@ -101,7 +105,7 @@ ENVIRONMENTS = (
             Measure("Time of 10 MB", "s", paths.time_of_10_mb),
             Measure("Time of 1 MB", "s", paths.time_of_1_mb),
         ),
-    ),
+        "Losses in bursts, a rate that follows the weather, and more than one other flow are not measured here."),
     Criterion("7.6", "Misbehaving nodes", "SHOULD be explored",
         "Receivers that split, invent or hide acknowledgements, and middleboxes that police.", "7.6-misbehaving",
         (

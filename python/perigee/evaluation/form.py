@@ -34,8 +34,9 @@ QUESTIONS = (
     Question("packets", "5.3.1", "Does it react to lost packets or to lost bytes, whatever their size (RFC 7141)?"),
     Question("attacks", "8", "How can a receiver or a node on the path make it send too much, or too little?"),
     Question("revealed", "8", "What does its behaviour reveal of hosts, users or traffic?"),
-    Question("status", "4", "Which status is sought, and which evidence is there from the Internet?"),
-    Question("abstract", "3",
+    Question("status", "3.2", "Which status is sought, and which evidence is there from the Internet?"),
+    Question("scope", "4", "Is it for the Internet or for a controlled environment, and what keeps it there?"),
+    Question("abstract", "3.2",
         "What do the two statements of its abstract say: is there consensus that it is safe to use, and in which "
         "environments is it not recommended?"),
 )  # fmt: skip

@@ -145,6 +145,7 @@ class Finding:
         behind: the same behind a splitting proxy; none: that was not asked, or nothing of it is measured.
         longest_s: length of the longest run that was carried out for it, s; 0: none was.
         left_open: why a pass is left open; empty: it is not.
+        again: the command that measures the cell that decides again; empty: nothing is to be looked at.
     """
 
     criterion: Criterion
@@ -154,6 +155,7 @@ class Finding:
     behind: Finding | None = None
     longest_s: float = 0.0
     left_open: str = ""
+    again: str = ""
 
     @property
     def nearest(self) -> Judged | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.errors import InputError
-from perigee.evaluation.cells import settings_of, slug
+from perigee.evaluation.cells import again, settings_of, slug
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import HUMAN, Criterion
-from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS
+from perigee.evaluation.deciding import FEWEST_TO_FAIL, LOOKS, MANY, Outcome
 from perigee.evaluation.further import HORIZON
 from perigee.evaluation.judging import Cell, Evidence, Finding, Measured, judge, measured, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
@@ -36,6 +37,8 @@ NOT_CHOSEN = "It was not chosen (--criterion)."
 FURTHER, FURTHER_LARGE = 4, 1
 """Runs of further rounds at most, as a multiple of those of all cells, and so of studies whose reduced size lacks
 cells: cells beyond that stay undecided."""
+ALONE = "One cell alone: its P is not corrected for the other cells. With another --seed it is a test of its own."
+ONE_CELL = "left open: one cell alone, which is not beyond; the others decide as well"
 SEEDS_APART = 1_000_000
 """A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
 
@@ -91,7 +94,7 @@ def evaluate(order: Order, bar: Bar, say: Say) -> list[Finding]:
                 findings.append(not_measured(criterion, criterion.reason))
             else:
                 with bar(f"{criterion.id} {criterion.title}") as watch:
-                    found = left_open(order, _measured(order, criterion, folder, watch, say))
+                    found = _repeatable(order, left_open(order, _measured(order, criterion, folder, watch, say)))
                 if order.behind_proxy:
                     behind = left_open(order, _behind(order, criterion, folder, bar, say))
                     found = dataclasses.replace(found, behind=behind)
@@ -146,29 +149,47 @@ def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
 
 def left_open(order: Order, found: Finding) -> Finding:
     """Return a finding in which nothing passes on a part of the cells: at the reduced size other cells may fail."""
-    if not order.quick or found.verdict is not Verdict.PASS or not share_left_out(found.criterion):
+    if found.verdict is not Verdict.PASS:
+        return found
+    if order.cell:
+        return dataclasses.replace(found, verdict=Verdict.UNDECIDED, left_open=ONE_CELL)
+    if not order.quick or not share_left_out(found.criterion):
         return found
     share = 100 * (1 - share_left_out(found.criterion))
     left = f"left open: the reduced size has {share:.0f} % of the cells, none beyond; the whole size decides"
     return dataclasses.replace(found, verdict=Verdict.UNDECIDED, left_open=left)
 
 
+def _repeatable(order: Order, found: Finding) -> Finding:
+    """Return a finding with the command that measures the deciding cell again, with more rounds where that is open."""
+    if order.cell:
+        found = dataclasses.replace(found, reason=" ".join(filter(None, (found.reason, ALONE))))
+    nearest = None if found.verdict is Verdict.PASS or found.left_open else found.nearest
+    if nearest is None or not (cell := nearest.deciding) or not cell.distance:
+        return found
+    more = cell.distance.rounds_to_decide if cell.outcome is Outcome.OPEN else math.inf
+    rounds = int(more) if more <= MANY else None
+    return dataclasses.replace(found, again=again(order, found.criterion, cell.words, rounds))
+
+
 def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Say) -> Finding:
     """Run the study of a criterion, then further rounds of the cells that are near their thresholds; judge them."""
-    settings = [*experiments_of(order, criterion), f"seed={order.seed}"]
+    only = settings_of(order, criterion, Cell(order.cell, {}, {})) if order.cell else experiments_of(order, criterion)
+    settings = [*only, f"seed={order.seed}", *([f"rounds={order.rounds}"] if order.rounds else [])]
     conditions = conditions_of(order, criterion)
     settings += conditions
     known, asked = references(criterion), [one.value for one in _alike(order, criterion)]
-    settings += (f"vary.{key_of(criterion)}=+{value}" for value in sorted({*asked} - {*known}))
+    if not order.cell:
+        settings += (f"vary.{key_of(criterion)}=+{value}" for value in sorted({*asked} - {*known}))
     scalable, scavenger = order.candidate.scalable, order.candidate.scavenger
     evidence = Evidence(criterion, subject_of(order, criterion), scalable=scalable, scavenger=scavenger)
     taken: dict[Path, Measured] = order.several.taken if order.several else {}
 
-    def run(out: Path, settings: list[str], first_round: int = 0, left: int | None = None) -> int:
+    def run(out: Path, settings: list[str], first_round: int = 0, left: float = math.inf) -> int:
         """Return the number of runs that were carried out: all, or none where they are more than what is left."""
         job = order.job(study_of(criterion), settings, out)
         count = len(job.plan.runs)
-        if left is not None and count > left:
+        if count > left:
             return 0
         if out not in taken:
             taken[out] = measured(criterion, _tables(order, criterion, job, watch, say, first_round=first_round))
@@ -178,7 +199,8 @@ def _measured(order: Order, criterion: Criterion, folder: Path, watch: Watch, sa
     own, every = len({*known, order.candidate.value}), len({*known, *asked})
     first = order.several.first_rounds(order.candidate, criterion) if order.several else folder
     runs = run(first / criterion.id, settings) * own // every
-    left = runs * (FURTHER if order.quick or not share_left_out(criterion) else FURTHER_LARGE)
+    further = FURTHER if order.quick or not share_left_out(criterion) else FURTHER_LARGE
+    left = math.inf if order.cell else runs * further
     while cell := _next_cell(found := evidence.finding()):
         done = _rounds(cell)
         rounds = next(look for look in LOOKS if look > done) - done

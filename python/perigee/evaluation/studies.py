@@ -85,6 +85,8 @@ class Order:
         seed: of all studies.
         horizon_s: length of the long runs, s; 0: they are not asked for.
         several: the evaluations that share their first rounds with this one; none: it is alone.
+        cell: the only cell that is measured, in words; empty: all.
+        rounds: number of its first rounds; none: the study's.
     """
 
     candidate: Candidate
@@ -98,6 +100,8 @@ class Order:
     seed: int = 1
     horizon_s: float = 0.0
     several: Several | None = None
+    cell: str = ""
+    rounds: int | None = None
 
     def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
         """Return the job of a study with these settings."""

@@ -10,23 +10,34 @@ from typing import Any
 
 from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.criteria import VERSION
-from perigee.evaluation.deciding import Distance, Outcome
+from perigee.evaluation.deciding import FEWEST_TO_FAIL, MANY, Distance, Outcome
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import CUBIC, RENO, Verdict
-from perigee.evaluation.running import NOT_CHOSEN
+from perigee.evaluation.running import NOT_CHOSEN, ONE_CELL
 from perigee.evaluation.studies import Candidate
 from perigee.numbers import counted, decimals, for_json, number, with_spread
+from perigee.version import __version__
 
 FORMAT = 2
 """Version of the JSON."""
-MANY = 1000
-"""Rounds of which no more is said."""
 LEAST = 0.0001
 """Figures closer to 0 are said to be."""
+MOST_SHOWN = 3
+"""Findings with a sentence on the first screen."""
 CLOSED_BY = "The same command without --quick decides it (all criteria: Reno 5 min of a core, others a third more)."
 """Says how to decide what the reduced size leaves open; times as in `docs/guide/evaluate-and-attack.md`."""
+P_IS = "P: the chance of a figure as far beyond if it lay at its threshold, for all figures of its criterion (Holm)."
 SAFETY = ("5", "6.1")
-"""Sections without which nothing can be said of deployment."""
+"""Sections without which nothing can be said of an algorithm as a whole."""
+THRESHOLDS = (
+    "RFC 9743 sets no thresholds, and leaves to its community what follows from a figure. Thresholds are this tool's, "
+    "some after documents, which the tables of a page name."
+)
+CONTROLLED = "It needs ECN, and networks made for it (RFC 9743, 4, to which these criteria might not apply)."
+EXPERIMENTAL = (
+    "Nothing here is evidence from the Internet, without which RFC 9743 (3.2) has an algorithm for general use seek "
+    "Experimental status."
+)
 
 
 @dataclass(frozen=True)
@@ -34,48 +45,27 @@ class Summary:
     """The facts that a reader wants to know first.
 
     Attributes:
-        deploy: may it be deployed?
+        answer: what it fails, or why that is not known. It is no word on deployment: that is the community's.
         where: where it holds, and where not.
         missing: what is not known.
     """
 
-    deploy: str
+    answer: str
     where: str
     missing: str
 
 
 def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
-    """Return the answers of an evaluation to: may it be deployed, where, and what is missing?"""
+    """Return what a reader asks of an evaluation first: what fails, where it holds, and what is missing."""
     of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
     near, left = ([one for one in of[Verdict.UNDECIDED] if bool(one.left_open) == is_left] for is_left in (False, True))
-    unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
-    if of[Verdict.FAIL]:
-        count = len(findings) - len(of[Verdict.UNKNOWN])
-        no = "Not on the Internet: it needs ECN, and networks made for it" if candidate.scalable else "No"
-        failed = of[Verdict.FAIL]
-        deploy = f"{no}. {candidate.called} fails {len(failed)} of {count} criteria: {_listed(failed)}."
-    elif any(one.criterion.id.startswith(SAFETY) for one in unknown):
-        measured = len(findings) - len(of[Verdict.UNKNOWN])
-        were = "was" if measured == 1 else "were"
-        deploy = (
-            f"Not judged as a whole: of {len(findings)} criteria {measured} {were} measured for {candidate.called}: "
-            f"{_counts(of)}."
-        )
-    elif any(one.criterion.id.startswith(SAFETY) for one in near):
-        deploy = f"Undecided: {candidate.called} fails no criterion, and is near a threshold of safety that scatters."
-    elif left:
-        deploy = f"Not decided at the reduced size. {candidate.called} fails none of its cells."
-    elif candidate.name in (CUBIC, RENO) and not candidate.sha256:
-        deploy = f"It is a standard. {candidate.called} fails no criterion that is measured here."
-    else:
-        use = "In experiments, as a scavenger" if candidate.scavenger else "In experiments"
-        deploy = (
-            f"{use}. {candidate.called} fails no criterion that is measured here. RFC 9743 asks for evidence "
-            "from the Internet before its status can be more than Experimental."
-        )
     environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
     holds = sum(one.verdict is Verdict.PASS for one in environments)
     where = []
+    if special := [one for one in of[Verdict.FAIL] if one.criterion.id[0] == "7"]:
+        where.append(
+            f"In special cases ({_listed(special)}) the community MAY let it progress nonetheless (RFC 9743, 7)."
+        )
     if environments:
         where.append(f"It meets the thresholds of {holds} of {counted(len(environments), 'measured environment')}.")
     if of[Verdict.DOCUMENT]:
@@ -83,37 +73,107 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
     if near:
         missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
+    missing.append(left_words(left))
+    return Summary(_answer(candidate, findings, of, near, left), " ".join(where), " ".join(filter(None, missing)))
+
+
+def _answer(
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    of: Mapping[Verdict, Sequence[Finding]],
+    near: Sequence[Finding],
+    left: Sequence[Finding],
+) -> str:
+    """Return what an algorithm fails; `near` and `left` are undecided by an interval, and by the cells that lack."""
+    called = f"{candidate.called} as a scavenger" if candidate.scavenger else candidate.called
+    not_chosen = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
+    if of[Verdict.FAIL]:
+        lead = f"{CONTROLLED} " if candidate.scalable else ""
+        return f"{lead}{called} {_failed(of[Verdict.FAIL], findings)}"
+    if any(one.criterion.id.startswith(SAFETY) for one in not_chosen):
+        measured = len(findings) - len(of[Verdict.UNKNOWN])
+        were = "was" if measured == 1 else "were"
+        counts = f"of {len(findings)} criteria {measured} {were} measured for {called}: {_counts(of)}"
+        return f"Not judged as a whole: {counts}."
+    if any(one.criterion.id.startswith(SAFETY) and _may_fail(one) for one in near):
+        return f"Undecided: {called} fails no criterion, and is near a threshold of safety that scatters."
     if left:
-        missing.append(left_words(left))
-    return Summary(deploy, " ".join(where), " ".join(missing))
+        return f"Not decided at the reduced size. {called} fails none of its cells."
+    if candidate.name in (CUBIC, RENO) and not candidate.sha256:
+        return f"{called} is on the standards track, and fails no criterion that is measured here."
+    lead = f"{CONTROLLED} " if candidate.scalable else ""
+    return f"{lead}{called} fails no criterion that is measured here. {EXPERIMENTAL}"
+
+
+def _may_fail(found: Finding) -> bool:
+    """Return whether a figure is open that would fail, and not be one to document."""
+    rules = (one.measure.rule for one in found.measures if one.verdict is Verdict.UNDECIDED)
+    return any(rule.missed is Verdict.FAIL for rule in rules if rule)
+
+
+def _failed(failed: Sequence[Finding], findings: Sequence[Finding]) -> str:
+    """Return which criteria fail, those of the RFC apart from further ones; one that follows from others is no more."""
+    own = [one for one in failed if not one.criterion.follows]
+    of_rfc, further = ([one for one in own if one.criterion.is_further == is_one] for is_one in (False, True))
+    measured = [
+        one
+        for one in findings
+        if one.verdict is not Verdict.UNKNOWN and not one.criterion.is_further and not one.criterion.follows
+    ]
+    said = (
+        [f"fails {len(of_rfc)} of {len(measured)} measured criteria of RFC 9743: {_listed(of_rfc)}"] if of_rfc else []
+    )
+    if len(own) < len(failed):
+        said.append(f"and so {_listed([one for one in failed if one.criterion.follows])}")
+    if further:
+        said.append(f"{'and ' if of_rfc else 'fails '}{_listed(further)} beside the RFC")
+    return f"{', '.join(said)}."
 
 
 def left_words(findings: Sequence[Finding]) -> str:
     """Return which criteria the reduced size leaves open, and what closes them; empty: none."""
-    left = [one for one in findings if one.left_open]
+    left = [one for one in findings if one.left_open and one.left_open != ONE_CELL]
     return f"Left open, since the reduced size has a part of the cells: {_listed(left)}. {CLOSED_BY}" if left else ""
 
 
-def key_figure(found: Finding) -> str:
+def foremost(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings to look at first: a few that fail; where none does, that are open, else to be documented.
+
+    Those of the RFC come first, then those furthest beyond their thresholds.
+    """
+    for verdict in (Verdict.FAIL, Verdict.UNDECIDED, Verdict.DOCUMENT):
+        of_it = [one for one in findings if one.verdict is verdict and not one.left_open]
+        measured = [(one, judged.times) for one in of_it if (judged := one.nearest)]
+        if measured:
+            first = sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))
+            return [one for one, _ in first[:MOST_SHOWN]]
+    return []
+
+
+def repeats(findings: Sequence[Finding]) -> list[str]:
+    """Return the commands that measure again the cells of what is to be looked at first."""
+    return [f"{one.criterion.id}, that cell again: {one.again}" for one in foremost(findings) if one.again]
+
+
+def key_figure(found: Finding, *, is_brief: bool = False) -> str:
     """Return the figure of the measure that the verdict rests on, with what is allowed; why there is none.
 
-    It is that of the worst cell. Where another one decides, that comes first.
+    It is that of the worst cell. Where another one decides, that comes first; in brief it stands alone.
     """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
         return found.left_open or found.reason
     decides = nearest.deciding
     is_other = decides is not None and decides is not nearest.worst
+    tested = counted(found.tested, "figure")
     if decides and is_other and decides.outcome is Outcome.BEYOND:
-        is_open = ", undecided" if nearest.worst.outcome is Outcome.OPEN else ""
-        furthest = f"{nearest.worst.words}: {_beside_allowed(nearest, nearest.worst)}"
-        return (
-            f"{nearest.measure.title}: decided by {_of_cell(nearest, decides)}; "
-            f"worst mean of {counted(found.tested, 'cell')}{is_open}: {furthest}"
-        )
+        sure = f"surest of {tested}: {decides.words}, {_certainty(nearest, decides)}"
+        worst = f"{_open_yet(nearest.worst)}: {_beside_allowed(nearest, nearest.worst)}, {nearest.worst.words}"
+        more = "" if is_brief else f"; worst mean{worst}"
+        return f"{nearest.measure.title}: {_beside_allowed(nearest, decides)}; {sure}{more}"
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
-    if certainty := certainty_of(nearest.worst):
-        said += f"; worst of {counted(found.tested, 'cell')}, {certainty}"
+    if certainty := _certainty(nearest, nearest.worst):
+        said += f"; worst of {tested}: {nearest.worst.words}, {certainty}"
     if found.left_open:
         return f"{said}; {found.left_open}"
     if decides and is_other and decides.outcome is Outcome.OPEN:
@@ -130,12 +190,46 @@ def decided_by(judged: Judged) -> str:
 
 
 def _of_cell(judged: Judged, cell: Cell) -> str:
-    return f"{cell.words}: {_beside_allowed(judged, cell)}, {certainty_of(cell)}"
+    return f"{cell.words}: {_beside_allowed(judged, cell)}, {_certainty(judged, cell)}"
+
+
+def _open_yet(cell: Cell) -> str:
+    """Return why a cell is open; empty where it is not. Rounds that change no verdict are not added."""
+    if cell.outcome is not Outcome.OPEN or not cell.distance:
+        return ""
+    few = cell.distance.rounds < FEWEST_TO_FAIL
+    return f", of {cell.distance.rounds} rounds only" if few else ", undecided"
+
+
+def _certainty(judged: Judged, cell: Cell) -> str:
+    """Return how sure an outcome is, with the distance that is tested where the figure's interval has the threshold.
+
+    The test is one-sided, and rounds of the candidate and its reference are alike: the distance scatters less.
+    """
+    said, far = certainty_of(cell), cell.distance
+    figure = cell.figures.get(judged.subject)
+    if far is None or figure is None or not figure.half_width or cell.bound is None or far.outcome is Outcome.OPEN:
+        return said
+    if abs(figure.mean - cell.bound) > figure.half_width:
+        return said
+    side, half = ("within", far.half_width_within) if far.outcome is Outcome.WITHIN else ("beyond", far.half_width)
+    unit = f" {judged.measure.unit}" if judged.measure.unit else ""
+    return f"{said}, tested distance {with_spread(abs(far.mean), half)}{unit} {side}"
 
 
 def _beside_allowed(judged: Judged, cell: Cell) -> str:
     unit = f" {judged.measure.unit}" if judged.measure.unit else ""
-    return f"{figure_of(cell.figures[judged.subject])}{unit}; allowed: {allowed(judged, cell)}{unit}"
+    said = f"{figure_of(cell.figures[judged.subject])}{unit}; allowed: {allowed(judged, cell)}{unit}"
+    rule = judged.measure.rule
+    if rule is None or rule.of_cubic is None or cell.bound is None:
+        return said
+    # The reference that the bound is a multiple of: 30 % may be allowed since a standard loses 15 % there.
+    sets = (
+        "its own figure sets that" if name == judged.subject else f"{name}: {figure_of(cell.figures[name])}"
+        for name in rule.references
+        if name in cell.figures and math.isclose(rule.of_cubic * cell.figures[name].mean, cell.bound)
+    )
+    return f"{said} ({one})" if (one := next(sets, "")) else said
 
 
 def beyond_of(judged: Judged) -> str:
@@ -150,15 +244,24 @@ def longest_run_s(findings: Sequence[Finding]) -> float:
 
 
 def scope(findings: Sequence[Finding]) -> str:
-    """Return what an evaluation covered: version of the criteria, cells, rounds, and the longest run."""
-    far = [cell.distance for found in findings for one in found.measures for cell in one.cells if cell.distance]
+    """Return what an evaluation covered: version of the criteria, cells, rounds, the longest run, and what P is."""
+    judged = [
+        (found.criterion.id, cell.words, cell.distance)
+        for found in findings
+        for one in found.measures
+        for cell in one.cells
+        if cell.distance
+    ]
+    far = [distance for _, _, distance in judged]
+    made = f"Simulated by Perigee {__version__}; criteria, version {VERSION}"
     if not far:
-        return f"Criteria, version {VERSION}."
+        return f"{made}."
     fewest, most = (pick(one.rounds for one in far) for pick in (min, max))
     rounds = f"{fewest} to {most}" if most > fewest else str(most)
     longest = longest_run_s(findings)
     lasted = f", the longest run {number(longest, 0)} s" if longest else ""
-    return f"Criteria, version {VERSION}: {counted(len(far), 'cell')}, {rounds} rounds each{lasted}."
+    cells = counted(len({(section, words) for section, words, _ in judged}), "cell")
+    return f"{made}: {counted(len(far), 'figure')} of {cells}, {rounds} rounds each{lasted}. {P_IS}"
 
 
 def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
@@ -170,6 +273,16 @@ def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
         if name != candidate.value and 2 * same > len(both):
             return f"As {name} in {same} of {len(both)} cells."
     return ""
+
+
+def by_construction(candidate: Candidate, findings: Sequence[Finding]) -> str:
+    """Return how many figures of a reference are held against themselves, which it cannot miss; empty of others."""
+    measures = (one for found in findings for one in found.measures for cell in one.cells if cell.distance)
+    judged = [one.measure.rule for one in measures if one.measure.rule]
+    own = sum(candidate.value in rule.references for rule in judged)
+    if not own:
+        return ""
+    return f"{own} of {len(judged)} figures are held against its own: it passes those by construction."
 
 
 def certainty_of(cell: Cell) -> str:
@@ -191,12 +304,14 @@ def certainty_of(cell: Cell) -> str:
     if far.outcome is Outcome.WITHIN:
         return f"{far.rounds} rounds"
     p = "< 0.001" if far.p < 0.001 else f"= {number(far.p, 3 if far.p < 0.1 else 2)}"
-    said = f"{far.rounds} rounds, P {p}"
+    # A mean within its threshold has nothing beyond it to be sure of.
+    said = f"{far.rounds} rounds, P {p}" if far.mean > 0 else f"{far.rounds} rounds"
     if far.outcome is Outcome.BEYOND:
         return said
     rounds = far.rounds_to_decide
-    many = f"about {rounds:.0f}" if rounds <= MANY else f"more than {MANY}"
-    return f"{said}; undecided: {many} rounds would decide it"
+    if rounds > MANY:
+        return f"{said}; undecided: it lies at its threshold, and more than {MANY} rounds would decide it"
+    return f"{said}; undecided: about {rounds:.0f} rounds would decide it"
 
 
 def allowed(judged: Judged, cell: Cell) -> str:
@@ -260,13 +375,14 @@ def as_json(
     return {
         "format": FORMAT,
         "evaluates": "RFC 9743",
+        "program": f"Perigee {__version__}",
         "criteria_version": VERSION,
         "longest_run_s": for_json(longest_run_s(findings)) or None,
         "transport": candidate.transport,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
         "size": "quick" if quick else "whole",
         "verdicts": {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict},
-        "may_be_deployed": summary.deploy,
+        "answer": summary.answer,
         "where": summary.where,
         "missing": summary.missing,
         "criteria": [_finding(one) for one in findings],
@@ -285,6 +401,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "cells_tested": found.tested,
         "reason": found.reason or None,
         "left_open": found.left_open or None,
+        "again": found.again or None,
         "measures": [_judged(one) for one in found.measures],
         "behind_proxy": _behind(found.behind) if found.behind else None,
     }

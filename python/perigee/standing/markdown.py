@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perigee.evaluation.rules import Verdict
+from perigee.evaluation.summary import P_IS, THRESHOLDS
 from perigee.numbers import with_spread
 
 NOT_JUDGED = "not judged"
@@ -39,22 +40,26 @@ def annex(standing: Mapping[str, Any]) -> str:
         "# Standing of congestion controls by RFC 9743",
         "",
         f"Perigee {standing['version']}, criteria and thresholds version {standing['criteria_version']}, "
-        f"{standing['size']} size. Again: `{standing['command']}`. Simulated; the RFC sets no thresholds.",
+        f"{standing['size']} size. Again: `{standing['command']}`. Simulated: no evidence from the Internet.",
+        "",
+        f"{THRESHOLDS} The second column has its words, which ask for an evaluation and name no figure.",
         "",
         "## Verdicts",
         "",
         LEGEND,
         "",
         *table(
-            ["Criterion", *names],
+            ["Criterion", "RFC 9743", *names],
             [
-                [f"{one['id']} {one['title']}", *(_letter(row, one["id"]) for row in rows)]
+                [f"{one['id']} {one['title']}", one["level"], *(_letter(row, one["id"]) for row in rows)]
                 for one in standing["criteria"]
             ],
         ),
         *_left_open(rows),
         "",
         "## What fails, and by how much",
+        "",
+        f"± is the 95 % interval of a mean. {P_IS} The command measures that cell again.",
         "",
         *_figures(rows, Verdict.FAIL),
         "",
@@ -109,9 +114,9 @@ def _left_open(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _figures(rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> list[str]:
-    """Return a line for each criterion with a verdict: the figure that it rests on."""
+    """Return a line for each criterion with a verdict: the figure that it rests on, and how to measure it again."""
     found = [
-        f"- {row['name']}, {one['id']}: {one['figure']}"
+        f"- {row['name']}, {one['id']}: {one['figure']}{f'. `{again}`' if (again := one.get('again')) else ''}"
         for row in rows
         for one in row["verdicts"]
         if one["verdict"] == verdict

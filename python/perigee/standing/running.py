@@ -212,6 +212,7 @@ def _row(order: Order, bar: Bar, say: Say) -> dict[str, Any]:
                 "figure": key_figure(one) if one.verdict is not Verdict.UNKNOWN else None,
                 "reason": one.reason or None,
                 "left_open": one.left_open or None,
+                "again": one.again or None,
             }
             for one in findings
         ],

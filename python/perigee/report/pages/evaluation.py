@@ -18,11 +18,14 @@ from perigee.evaluation.judging import Finding, Judged
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.studies import Candidate
 from perigee.evaluation.summary import (
+    THRESHOLDS,
     alike,
     allowed,
     beyond_of,
+    by_construction,
     decided_by,
     figure_of,
+    foremost,
     key_figure,
     scope,
     summarize,
@@ -40,21 +43,21 @@ from perigee.version import __version__
 LEAST, MOST = 0.1, 10.0
 """Ends of the figure's axis, as multiples of the threshold; marks beyond them stand at the ends."""
 ROW_IN = 0.21
-MOST_FAILS = 3
-"""Fails with a sentence on the first screen."""
 HOW = (
-    "RFC 9743 (BCP 133) sets no numbers. Each threshold names its owner; ours is a choice of this tool. A criterion "
-    "fails if the figure of any case lies surely beyond a threshold of safety; “not met, document it” is "
-    "beyond a threshold that the RFC leaves to the judgement of its readers. Near a threshold rounds are added, up "
-    "to 24; what is open then is undecided. Reno, CUBIC and BBR run in the same cases with the same seeds."
+    f"{THRESHOLDS} Its MUST and SHOULD ask for evaluations and name no figure: “fails” is this tool's word. A "
+    "criterion fails if the figure of any case lies surely beyond a threshold of safety; “not met, document it” is "
+    "beyond another one. Near a threshold rounds are added, up to 24; what is open then is undecided. Reno, CUBIC and "
+    "BBR run in the same cases with the same seeds."
 )
 DECIDED = (
     "A verdict rests on the distance of the figure from its threshold, paired by round since seeds are shared, and on "
     "one-sided tests of it (Student's t), not on the interval that is printed: ± is the 95 % confidence interval of "
     "each mean by itself; in its place stands the range of the rounds where it would reach below 0. P is the "
-    "probability of a distance as large by chance, corrected for all cases of the criterion (Holm), and 1 at the most: "
-    "P = 1.00 says that nothing points beyond. A fail has P below 0.01 and six rounds at least, or rounds that are all "
-    "alike. The worst case has the largest mean as a multiple of its threshold; the deciding one is the surest."
+    "probability of a distance as large by chance, corrected for all cases of the criterion (Holm), and 1 at the most. "
+    "A fail has P below 0.01 and six rounds at least, or rounds that are all alike, as where nothing is random. It is "
+    "tested after 6, 12 and 24 rounds: a criterion whose figures all lie at their thresholds fails by chance in 3 % of "
+    "evaluations at most, which is not corrected for the number of criteria. The worst case has the largest mean as a "
+    "multiple of its threshold; the deciding one is the surest."
 )
 OPEN = (
     "“By mean only”: the mean is beyond, and that is not decided. Rounds are added only where they could change the "
@@ -105,7 +108,7 @@ def report(
         sections.append(Section("emulated", f"Repeated on Linux {repeated[0].kernel}", _repeated(repeated)))
     if of[Verdict.UNDECIDED]:
         undecided = of[Verdict.UNDECIDED]
-        rows = [[_name(one), key_figure(one)] for one in undecided]
+        rows = [[_name(one), f"{key_figure(one)}. {_again(one)}".rstrip()] for one in undecided]
         head = ["Criterion", "Figure nearest to its threshold"]
         near = table("near", "Criteria without a decision", head, rows, words=(1,))
         blocks = [near, *(block for one in undecided for block in _details(one))]
@@ -123,23 +126,29 @@ def report(
         Section("form", "What a reader judges", [form]),
         Section("reading", "How to read this", [Text(HOW), Text(DECIDED), Text(OPEN)]),
     ]
-    size = "Quick evaluation: small studies." if quick else "Whole studies."
+    size = "Quick evaluation: some criteria have a part of their cells." if quick else "Whole studies."
     made = [
         ("Program", f"Perigee {__version__}"),
         ("Runs", f"Simulated. {size}"),
         ("Transport", f"{candidate.transport.upper()}{'; flows beside it use TCP' if candidate.over_quic else ''}"),
     ]
+    made.append(("ECN", "Needed, and negotiated" if candidate.scalable else "Negotiated in 6.2, 7.1 and 7.6 alone"))
     return Report(
         title=f"{candidate.called} by RFC 9743",
-        question=f"May it be deployed? {candidate.title}. {size} Simulated.",
+        question=f"What of RFC 9743 does it miss, by how much, and how sure is that? {candidate.title}. {size}",
         facts=[],
         sections=sections,
         short=Short(
-            answer=said.deploy,
-            caveats=[scope(findings)],
+            answer=said.answer,
+            caveats=[scope(findings), THRESHOLDS],
             lines=[
-                *(f"{_name(one)}: {key_figure(one)}" for one in _furthest(fails)),
-                *filter(None, (said.where, said.missing, alike(candidate, findings))),
+                *(
+                    f"{_name(one)}, {one.verdict}: {key_figure(one, is_brief=True)}. {_again(one)}".rstrip()
+                    for one in foremost(findings)
+                ),
+                *filter(
+                    None, (said.where, said.missing, alike(candidate, findings), by_construction(candidate, findings))
+                ),
             ],
             misses=[
                 Link(_name(one), one.criterion.id if one in fails else "documented") for one in (*fails, *documented)
@@ -150,10 +159,9 @@ def report(
     )
 
 
-def _furthest(fails: Sequence[Finding]) -> list[Finding]:
-    """Return the fails that are furthest beyond their thresholds; links lead to the others."""
-    measured = [(one, judged.times) for one in fails if (judged := one.nearest)]
-    return [one for one, _ in sorted(measured, key=lambda pair: -pair[1])[:MOST_FAILS]]
+def _again(found: Finding) -> str:
+    """Return how to measure the cell that decides again; empty where nothing is to be looked at."""
+    return f"That cell again: `{found.again}`" if found.again else ""
 
 
 def _name(found: Finding) -> str:
@@ -211,12 +219,14 @@ def _draw(worst: Sequence[tuple[str, Judged]], width_in: float) -> Figure:
 def _failed(found: Finding) -> Section:
     """Return the section of a criterion that fails: its worst cases, and all cases."""
     worst = [_worst(f"worst-{found.criterion.id}", [found])] if found.measures else [Text(found.reason)]
-    blocks: list[Block] = [Text(_asks(found)), *worst, *_details(found)]
+    said = filter(None, (_asks(found), found.reason if found.measures else "", _again(found)))
+    blocks: list[Block] = [*map(Text, said), *worst, *_details(found)]
     return Section(found.criterion.id, f"{_name(found)}: fails", blocks)
 
 
 def _asks(found: Finding) -> str:
-    return f"{found.criterion.asks} RFC 9743: {found.criterion.level}."
+    one = found.criterion
+    return f"{one.asks} {f'It is {one.level}' if one.is_further else f'RFC 9743, {one.id}: “{one.level}”'}."
 
 
 def _worst(name: str, findings: Sequence[Finding]) -> Table:
@@ -284,7 +294,13 @@ def _details(found: Finding) -> list[Block]:
     head = ["Figure", "Case", *map(name_of, names), "Allowed", *(["Rounds"] if differ else [])]
     rules = [(one.measure.title, one.measure.rule) for one in found.measures if one.measure.rule]
     left = (f"{one.measure.title}: {one.reason}" for one in found.measures if one.reason)
-    notes = [_asks(found), found.reason, *left, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
+    notes = [
+        _asks(found),
+        found.reason,
+        _again(found),
+        *left,
+        *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules),
+    ]
     cases = table(
         f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows,
         words=(1, *range(len(names) + 2, len(head))), lead=2,
