@@ -88,6 +88,7 @@ pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
 fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), ServiceError> {
     let config = Arc::new(config);
     link::check(&config)?;
+    check_descriptors(&config)?;
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
@@ -503,16 +504,32 @@ impl Service {
     }
 }
 
-/// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
+/// Maximum number of connections: as configured, and as descriptors allow.
 fn connections(config: &Config) -> usize {
+    let (descriptors, own) = descriptors(config);
+    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
+}
+
+/// Checks that the service has the descriptors that it needs itself: without them nobody could ask, reload or upgrade it.
+fn check_descriptors(config: &Config) -> Result<(), ServiceError> {
+    let (descriptors, own) = descriptors(config);
+    if descriptors > own {
+        return Ok(());
+    }
+    let why =
+        format!("it is {descriptors}, and the service needs more than {own}: raise it (`LimitNOFILE=` in a unit)");
+    Err(ServiceError::system("the limit of descriptors (RLIMIT_NOFILE)")(io::Error::other(why)))
+}
+
+/// Limit of descriptors, which is raised first, and how many of them are not for connections.
+fn descriptors(config: &Config) -> (usize, usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If that is refused, the lower limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
     // With few descriptors, bytes are copied instead.
     let pipes = (config.workers * PIPE_DESCRIPTORS).min(descriptors / 4);
-    let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2) + pipes;
-    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
+    (descriptors, OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 4) + pipes)
 }
 
 /// Descriptors that are neither sockets of connections nor of workers.
