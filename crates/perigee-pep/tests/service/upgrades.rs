@@ -265,6 +265,21 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
 }
 
 #[test]
+fn a_new_process_of_another_user_has_more_workers_than_listening_sockets() {
+    let Some(world) = World::new() else { return };
+    let text = config(&world, "");
+    let service = world.start(&text.replace("workers = 2\n", "workers = 1\nconfine = false\n"));
+    let listener = world.server.listen(PORTS[0].0);
+    world.config(&text.replace("workers = 2\n", "workers = 3\n"));
+    upgrade(&world, &service);
+    service.await_line(&["ready workers=3"]);
+    for _ in 0..20 {
+        drop(connected(&world, &listener));
+    }
+    service.stop();
+}
+
+#[test]
 fn a_new_process_that_hangs_is_ended_in_time_and_the_old_one_answers_meanwhile() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen(PORTS[0].0);
