@@ -181,6 +181,8 @@ struct Service {
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
+    /// When rules are put back again at the earliest.
+    put_back_next: Time,
     /// When those who have metrics of their own are chosen next.
     round: Time,
     /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
@@ -216,7 +218,7 @@ impl Service {
         let waited = inherited.begin()?;
         let (config, hold) = hold::start_if_needed(&shared, config, waited)?;
         let intercept = |transparent| match inherited.standing() {
-            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes),
+            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes, &shared.log),
             None => Interception::new(&config, transparent, &shared.log),
         };
         let interception = config.transparent.as_ref().map(intercept).transpose();
@@ -242,6 +244,7 @@ impl Service {
             began: monotonic(),
             deadline: None,
             passes_by: false,
+            put_back_next: Time::ZERO,
             round: monotonic() + ROUND,
             peak: (0, 0),
         })
@@ -274,6 +277,7 @@ impl Service {
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
+            self.put_back();
             self.follow_tracking();
             self.pass_by();
             self.pass_one_ways();
@@ -350,6 +354,23 @@ impl Service {
         if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
             interception.follow(&self.config, transparent, &self.shared.log);
         }
+    }
+
+    /// Puts back what another program has removed of the interception, as one that loads the firewall anew.
+    fn put_back(&mut self) {
+        let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) else {
+            return;
+        };
+        if self.deadline.is_some() || !interception.is_missing() || monotonic() < self.put_back_next {
+            return;
+        }
+        self.put_back_next = monotonic() + PUT_BACK;
+        // With new connections, until the limit is looked at again.
+        self.passes_by = false;
+        self.shared.log.line(match interception.update(&self.config, transparent) {
+            Ok(()) => "interception put back reason=\"another program has removed rules of it\"".to_owned(),
+            Err(error) => format!("interception: {error}"),
+        });
     }
 
     /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
@@ -536,6 +557,8 @@ fn descriptors(config: &Config) -> (usize, usize) {
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
+/// Time between two attempts to put rules back.
+const PUT_BACK: Time = Time::from_secs(1);
 /// Time between choices of who has metrics of their own.
 const ROUND: Time = Time::from_secs(10);
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.
