@@ -477,7 +477,9 @@ impl Service {
             let error = io::Error::other("`[accounting]` comes and goes with an upgrade or a restart only");
             return Err(ServiceError::system("reload")(error));
         }
-        let accounts = read.accounting.as_ref().map(accounting::reopen).transpose()?;
+        let before = self.config.accounting.as_ref();
+        let reopen = |new| accounting::reopen(new, before, &self.shared.log);
+        let accounts = read.accounting.as_ref().map(reopen).transpose()?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
@@ -503,9 +505,9 @@ impl Service {
                     Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
             }
         }
-        if let Some((records, (accounting, file))) =
+        if let Some((records, (accounting, destination))) =
             self.shared.records.as_ref().zip(config.accounting.clone().zip(accounts))
-            && !records.configure(accounting, file)
+            && !records.configure(accounting, destination)
         {
             self.shared.log.line("accounting: the old file stays, since its disk is too slow".to_owned());
         }
