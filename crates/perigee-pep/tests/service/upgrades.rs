@@ -361,7 +361,7 @@ fn a_replaced_process_ends_in_time_and_the_rules_stay_as_long_as_it_needs_them()
 }
 
 #[test]
-fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_refuses_before_anything_begins() {
+fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_is_replaced_by_one_beside_it() {
     let Some(path) = tunnel::Path::new() else { return };
     let gateway = path.gateway();
     let control = format!("[service]\ncontrol = \"{}\"\n", path.file("terminal", "sock").display());
@@ -378,11 +378,20 @@ fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_refuses_before
     let output = ask_for_upgrade(&path.world.server, &path.file("gateway", "toml"), &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("a gateway changes its version with a restart only"));
-    drop(connected());
+    // Another one beside it gets the new connections of an upgraded terminal, and the older one ends with its last.
+    let (beside, file) = (path.gateway_beside("beside", 4434), path.file("terminal", "toml"));
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace(":4433", ":4434")).unwrap();
+    upgrade_with(&path.world, &terminal, &file);
+    let (mut newer, mut newer_server) = connected();
+    assert_eq!(["gateway", "beside"].map(|of| path.status(of, "open")), [1, 1]);
     echo(&mut client, &mut server);
     drop((client, server));
-    terminal.stop();
+    until(|| path.status("gateway", "open") == 0);
     gateway.stop();
+    echo(&mut newer, &mut newer_server);
+    drop((newer, newer_server));
+    terminal.stop();
+    beside.stop();
 }
 
 /// Both ends of a connection.
