@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-imported validate-bbr3 validate-advise validate-verdicts wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak hostile clean bench-packages validate validate-modes validate-limits validate-ns2 validate-browser validate-imported validate-bbr3 validate-advise validate-verdicts wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -110,6 +110,10 @@ bench-pep: .venv/core.made ## the proxy beside HAProxy: speed, memory, and what 
 soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memory flat, no socket left (MINUTES=30)
 	cargo build --release --quiet -p perigee-pep
 	$(BIN)/python benches/pep_soak.py --minutes $(MINUTES)
+
+hostile: .venv/core.made ## half an hour of a hostile operator of the proxy, as root: nothing lost (MINUTES=30)
+	cargo build --release --quiet -p perigee-pep
+	$(BIN)/python benches/pep_hostile.py --minutes $(MINUTES)
 
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md, validation-transfers.md, validation-switches.md and validation-quic.md (as root; two hours, goes on after Ctrl-C)
 	$(BIN)/python validation/kernel/cells.py

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Half an hour of trying to break what stands: long tests, new seeds for the adversary's, studies, fuzz targets.
+"""Half an hour of trying to break what stands: long tests, the adversary's, an operator's, studies, fuzz targets.
 
 Long tests are those that `make test` leaves out (pytest's mark `long`, Rust's `ignore`), and Rust's laws over random
 cases, `CASES` of them in the place of 256. Those of Python, and the adversary's, run on a core that asserts what it
 assumes, overflow included, which the released one does not. It is compiled first. Every shipped study with a reduced
-size is carried fast and plain there. Bounded by `--minutes`, but for all of these: half of them are the adversary's,
-half the fuzz targets'. Exits with 1 if anything was found; seeds and inputs are printed. Closes with `N passed, N
-failed, N skipped`.
+size is carried fast and plain there, and a hostile operator of the proxy (`benches/pep_hostile.py`, as root) does all
+that it can do at least once. Bounded by `--minutes`, but for all of these: half of them are the adversary's, half the
+fuzz targets'. Exits with 1 if anything was found; seeds and inputs are printed. Closes with `N passed, N failed, N
+skipped`.
 """
 
 from __future__ import annotations
@@ -110,6 +111,16 @@ def verify(package: Path, study: Path) -> bool:
     return done.returncode == 0
 
 
+def operator(seed: int) -> bool:
+    """Have a hostile operator do each kind of harm to the proxy; true if nothing was lost."""
+    build = ["cargo", "build", "--profile", "local", "--quiet", "-p", "perigee-pep"]
+    command = [sys.executable, "benches/pep_hostile.py", "--minutes", "0", "--seed", str(seed)]
+    environment = os.environ | {"PERIGEE_PEP": str(ROOT / "target" / "local" / "perigee-pep")}
+    print("==", *command, flush=True)
+    subprocess.run(build, cwd=ROOT, check=True)
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
 def native_targets() -> dict[str, list[str]]:
     """Build the fuzz targets of the crates; their commands by name."""
     names = sorted(path.stem for path in (FUZZ / "fuzz_targets").glob("*.rs"))
@@ -159,18 +170,24 @@ def main() -> int:
     """Try everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30, help="about how long [30]")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the fuzz targets")
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="of the fuzz targets, and the hostile operator"
+    )
     given = parser.parse_args()
     package = checked_package()
     outcomes = long_tests(package) | {"tests/adversary": tests(package, given.minutes / 2)}
     outcomes |= {f"studies/{path.parent.name}": verify(package, path) for path in shipped_studies()}
+    if is_root := os.geteuid() == 0:
+        outcomes["hostile operator"] = operator(given.seed)
     natives, pythons = native_targets(), python_targets()
     targets = natives | pythons
     for name, command in targets.items():
         outcomes[f"fuzz target {name}"] = fuzz(name, command, given.minutes * 30 / len(targets), given.seed)
-    skipped = 0 if pythons else 1
-    if skipped:
+    skipped = (not pythons) + (not is_root)
+    if not pythons:
         print("skipped: fuzz targets of Python's readers: atheris is not installed (pip install atheris)")
+    if not is_root:
+        print("skipped: hostile operator: network namespaces need root")
     failed = [name for name, well in outcomes.items() if not well]
     for name in failed:
         print(f"found something: {name}, see above")

@@ -47,6 +47,18 @@ def test_a_soak_of_seconds_finds_memory_flat_and_no_socket_left(program: dict[st
     assert done.stdout.count("\n| ") == 4
 
 
+def test_a_hostile_operator_hurts_only_what_a_kill_may_hurt_and_leaves_nothing(program: dict[str, str]) -> None:
+    command = [sys.executable, str(ROOT / "benches" / "pep_hostile.py"), "--minutes", "0", "--seed", "1"]
+    done = subprocess.run([*command, "--only", "kill"], env=program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    row = next(line for line in done.stdout.splitlines() if line.startswith("| kill -9"))
+    _, times, is_open, _, resets, lost = (cell.strip() for cell in row.split("|")[1:-1])
+    assert times == "1"
+    assert int(resets) > 0 and int(is_open) > 0
+    assert lost == "0"
+    assert done.stdout.endswith("nothing is lost\n")
+
+
 def test_a_killed_benchmark_leaves_no_process(program: dict[str, str]) -> None:
     command = [*BENCH, "--only", "figures", "--kinds", "perigee", "--seconds", "600"]
     with running(command, env=program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bench:

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use super::netlink::{attribute, half, HEAD};
+
 /// Asks for the counters of interfaces of the thread's network namespace.
 #[derive(Debug)]
 pub(crate) struct Counters(OwnedFd);
@@ -48,31 +50,25 @@ fn request(interface: &str) -> Vec<u8> {
 }
 
 fn parse(answer: &[u8]) -> io::Result<Passed> {
-    let half = |at: usize| answer.get(at..at + 2).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-    let whole = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-    let long = |at: usize| answer.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes);
-    if half(4) == Some(libc::NLMSG_ERROR as u16) {
-        return Err(io::Error::from_raw_os_error(-(whole(HEAD).unwrap_or(0) as i32)));
+    if half(answer, 4) == Some(libc::NLMSG_ERROR as u16) {
+        let error = answer.get(HEAD..HEAD + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+        return Err(io::Error::from_raw_os_error(-error));
     }
-    let is_ethernet = half(HEAD + 2) == Some(libc::ARPHRD_ETHER);
-    let mut at = HEAD + INTERFACE;
-    while let (Some(length), Some(kind)) = (half(at), half(at + 2)) {
-        if kind == libc::IFLA_STATS64 {
-            // `struct rtnl_link_stats64`: packets received and sent, then bytes.
-            let counters = [4, 12, 20, 28].map(|place| long(at + place).unwrap_or(0));
-            let [received, sent, bytes_received, bytes_sent] = counters;
-            let head = if is_ethernet { ETHERNET } else { 0 };
-            let at_ip = |bytes: u64, packets: u64| bytes.saturating_sub(packets * head);
-            let bytes = [at_ip(bytes_sent, sent), at_ip(bytes_received, received)];
-            return Ok(Passed { packets: [sent, received], bytes });
-        }
-        at += usize::from(length.max(4)).next_multiple_of(4);
-    }
-    Err(io::Error::other("the kernel says no counters"))
+    let is_ethernet = half(answer, HEAD + 2) == Some(libc::ARPHRD_ETHER);
+    let attributes = answer.get(HEAD + INTERFACE..).unwrap_or_default();
+    let Some(stats) = attribute(attributes, libc::IFLA_STATS64) else {
+        return Err(io::Error::other("the kernel says no counters"));
+    };
+    // `struct rtnl_link_stats64`: packets received and sent, then bytes.
+    let long = |at: usize| stats.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    let [received, sent, bytes_received, bytes_sent] = [0, 8, 16, 24].map(long);
+    let head = if is_ethernet { ETHERNET } else { 0 };
+    let at_ip = |bytes: u64, packets: u64| bytes.saturating_sub(packets * head);
+    let bytes = [at_ip(bytes_sent, sent), at_ip(bytes_received, received)];
+    Ok(Passed { packets: [sent, received], bytes })
 }
 
-/// Sizes of `struct nlmsghdr` and `struct ifinfomsg`.
-const HEAD: usize = 16;
+/// Size of `struct ifinfomsg`.
 const INTERFACE: usize = 16;
 /// Longest description of an interface.
 const LONGEST: usize = 16 << 10;

@@ -21,6 +21,7 @@ use super::matches::{names, port_set, set};
 use super::one_way;
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{execute, DEVICE, TABLE, ZONE};
+use super::watch::Watch;
 use crate::config::{Config, Network, Rule, Transparent};
 use crate::shared::log::Log;
 
@@ -34,6 +35,9 @@ pub(crate) struct Interception {
     /// Whether the kernel has zones.
     has_zones: bool,
     is_own: bool,
+    /// Tells of what others remove, which is then missing until it is put back.
+    watch: Option<Watch>,
+    is_missing: bool,
 }
 
 /// The rules of the table.
@@ -64,7 +68,8 @@ impl Interception {
         if !content.with_paths {
             log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
         }
-        let mut interception = Self { routes, content, ports, has_zones: true, is_own: true };
+        let watch = routes.watch(log);
+        let mut interception = Self { routes, content, ports, has_zones: true, is_own: true, watch, is_missing: false };
         if tracks_connections() {
             interception.separate(config, transparent, log);
         }
@@ -78,16 +83,19 @@ impl Interception {
         transparent: &Transparent,
         with_zone: bool,
         there: &[String],
+        log: &Log,
     ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
-        let mut interception = Self { routes, content, ports, has_zones: true, is_own: false };
+        let (watch, is_missing) = (None, false);
+        let mut interception = Self { routes, content, ports, has_zones: true, is_own: false, watch, is_missing };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
         if interception.change(config, transparent, content).is_err() {
             interception.content = replace(config, transparent, content, &interception.ports)?;
         }
+        interception.watch = routes.watch(log);
         Ok(interception)
     }
 
@@ -123,7 +131,14 @@ impl Interception {
         if self.ports.is_empty() && !before.is_empty() {
             bridge::remove()?;
         }
+        self.is_missing = false;
         Ok(())
+    }
+
+    /// Whether another program has removed rules or policy routes that [`Interception::update`] puts back.
+    pub(crate) fn is_missing(&mut self) -> bool {
+        self.is_missing |= self.watch.as_ref().is_some_and(Watch::sees_removal);
+        self.is_missing
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
@@ -210,6 +225,12 @@ impl Routes {
             delivered: (transparent.mark, transparent.table),
             held: (transparent.hold_mark(), transparent.hold_table()),
         }
+    }
+
+    /// Tells when others remove them.
+    fn watch(self, log: &Log) -> Option<Watch> {
+        let refused = |error: &io::Error| log.line(format!("interception is not watched: {error}"));
+        Watch::open([self.delivered.0, self.held.0]).inspect_err(refused).ok()
     }
 
     /// Commands that add them; those of held packets only if the service uses the device.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{connect, connect_unspec, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
 /// The fields of the kernel's state of a connection that are read (`struct tcp_info` in `linux/tcp.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -314,16 +314,33 @@ pub(crate) fn for_others(command: &mut std::process::Command) -> &mut std::proce
     unsafe { with_default_signals(command).pre_exec(without_rights) }
 }
 
-/// Whether an address is this host's: the kernel then chooses the same address as the source. True if that is unknown.
-pub(crate) fn is_own(address: IpAddr) -> bool {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let Ok(probe) = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None) else { return true };
-    // Connecting a datagram socket sends nothing. No route: not this host.
-    if connect(&probe, &SocketAddr::new(address, DISCARD_PORT)).is_err() {
-        return false;
+/// Sockets of both versions of IP that tell which addresses are this host's, also while no descriptor is left.
+#[derive(Debug)]
+pub(crate) struct Probe([Option<OwnedFd>; 2]);
+
+impl Probe {
+    pub(crate) fn open() -> Self {
+        let socket = |family| socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok();
+        Self([AddressFamily::INET, AddressFamily::INET6].map(socket))
     }
-    let chosen = getsockname(&probe).and_then(SocketAddr::try_from);
-    chosen.map_or(true, |chosen| chosen.ip() == address)
+
+    /// Whether an address is this host's: the kernel then chooses the same address as the source. True if that is unknown.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        let Some(socket) = &self.0[usize::from(address.is_ipv6())] else { return true };
+        // Connecting a datagram socket sends nothing. No route: not this host.
+        if connect(socket, &SocketAddr::new(address, DISCARD_PORT)).is_err() {
+            return false;
+        }
+        let chosen = getsockname(socket).and_then(SocketAddr::try_from);
+        // Its address is chosen anew the next time.
+        let _ = connect_unspec(socket);
+        chosen.map_or(true, |chosen| chosen.ip() == address)
+    }
+}
+
+/// Whether an address is this host's, as [`Probe::is_own`].
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    Probe::open().is_own(address)
 }
 
 fn set<T: Copy>(socket: impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
@@ -369,8 +386,11 @@ mod tests {
 
     #[test]
     fn own_addresses_are_recognised() {
-        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
-        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
+        let probe = Probe::open();
+        for _ in 0..2 {
+            assert!(probe.is_own(Ipv4Addr::LOCALHOST.into()));
+            assert!(!probe.is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
+        }
     }
 
     #[test]

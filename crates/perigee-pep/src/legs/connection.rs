@@ -5,10 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use perigee_units::Time;
-use rustix::net::sockopt;
 
 use super::carrier::{Memory, SocketCarrier, Sockets};
-use super::socket::close_in_order;
+use super::socket::{close_in_order, fatal_error};
 use crate::event_loop::{Readiness, Turn};
 use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::relay::{Carrier as _, Progress, Relay, Side};
@@ -75,9 +74,9 @@ impl SplitConnection {
         self.relay.on_ready(side, event.is_readable, event.is_writable);
         if event.has_failed
             && self.phase != Phase::Closing
-            && let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side))
+            && let Some((_, error)) = fatal_error([self.sockets.of(side)])
         {
-            self.relay.on_failure(side, &error.into());
+            self.relay.on_failure(side, &error);
         }
         if self.phase != Phase::Connecting {
             return Ok(());
@@ -180,10 +179,9 @@ impl SplitConnection {
         match self.phase {
             Phase::Closing if legs.iter().all(|info| info.is_settled) => {
                 self.last = Some(Box::new(legs));
-                for side in [Side::Client, Side::Server] {
-                    if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
-                        return Err(Outcome::failed(side, io::Error::from(error).kind()));
-                    }
+                let sides = [Side::Client, Side::Server];
+                if let Some((at, error)) = fatal_error(sides.map(|side| self.sockets.of(side))) {
+                    return Err(Outcome::failed(sides[at], error.kind()));
                 }
                 Err(Outcome { end: End::Complete, reason: "complete".to_owned() })
             }

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{bind, connect, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
@@ -86,6 +87,21 @@ fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) -> Option<Str
         (_, false) => sockopt::set_ip_tos(socket, dscp << 2),
     };
     done.err().map(|error| format!("leg {}: code point {dscp}: {error}", leg.name))
+}
+
+/// The first of these connections that an error has ended, and the error. `SO_ERROR` alone would also tell of what passes: that a packet
+/// found no route, which the kernel sends again.
+pub(crate) fn fatal_error<const N: usize>(sockets: [BorrowedFd<'_>; N]) -> Option<(usize, io::Error)> {
+    let mut polled = sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::empty()));
+    poll(&mut polled, Some(&Timespec::default())).ok()?;
+    let at = polled.iter().position(|socket| socket.revents().contains(PollFlags::ERR))?;
+    Some((at, sockopt::socket_error(sockets[at]).ok()?.err()?.into()))
+}
+
+/// Whether a resource of the system is exhausted, so that another try at once is useless.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
 /// Switches an open socket to the first congestion control of a leg that the kernel has; false if it has none.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::ServiceError;
 use crate::host::clock::{monotonic, seconds_since_1970};
 use crate::shared::counts::Count;
 use crate::shared::log::{quoted, Log};
-use crate::shared::records::ForWriter;
+use crate::shared::records::{Destination, ForWriter};
 use crate::shared::stats::Stats;
 
 /// The thread that writes; it ends, after the last lines, with the last [`Records`](crate::shared::records::Records).
@@ -85,11 +85,23 @@ pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError
     })
 }
 
-/// Opens it in a service that runs, which may be confined to the folders that it was started with.
+/// Opens it in a service that runs, for lines that went to `old` until now. What has become of that file is no reason to refuse a
+/// configuration.
 ///
 /// # Errors
-/// As [`open`].
-pub(crate) fn reopen(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
+/// As [`open`], for another file.
+pub(crate) fn reopen(new: &Accounting, old: Option<&Accounting>, log: &Log) -> Result<Destination, ServiceError> {
+    match open_confined(new) {
+        Err(error) if old.is_some_and(|old| old.file == new.file) => {
+            log.line(format!("accounting: the same file is not opened again: {error}"));
+            Ok(Destination::Old)
+        }
+        opened => opened.map(Destination::New),
+    }
+}
+
+/// Opens it in a service that may be confined to the folders that it was started with.
+fn open_confined(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
     open(accounting).map_err(|error| match error {
         ServiceError::System { what, error } if error.kind() == ErrorKind::PermissionDenied => {
             let why =
@@ -142,7 +154,7 @@ impl Writing {
             let pause = self.due - monotonic();
             match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
                 Ok(ForWriter::Connection(record)) => drop(self.line("connection", record)),
-                Ok(ForWriter::Configure(accounting, file)) => self.configure(accounting, file),
+                Ok(ForWriter::Configure(accounting, destination)) => self.configure(accounting, destination),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -153,11 +165,14 @@ impl Writing {
         self.tell();
     }
 
-    fn configure(&mut self, accounting: Accounting, file: Option<File>) {
+    fn configure(&mut self, accounting: Accounting, destination: Destination) {
         // Where the lines were until now.
         self.tell();
         self.due = self.began + accounting.every;
-        (self.accounting, self.file, self.is_torn) = (accounting, file, false);
+        self.accounting = accounting;
+        if let Destination::New(file) = destination {
+            (self.file, self.is_torn) = (file, false);
+        }
     }
 
     /// Ends an interval with a line of each subscriber and rule.
@@ -212,8 +227,15 @@ impl Writing {
             self.log.line(line.to_owned());
             return Ok(());
         };
+        let mut now = file.metadata()?;
+        if now.nlink() == 0 {
+            // Nobody would find its lines. Its folder may be there again.
+            let opened = open_confined(&self.accounting).map_err(|why| io::Error::other(format!("removed: {why}")))?;
+            *file = opened.ok_or(ErrorKind::NotFound)?;
+            now = file.metadata()?;
+        }
         // The rest of a torn line stands by itself, if nobody has emptied the file.
-        let is_emptied = file.metadata().is_ok_and(|now| now.is_file() && now.len() == 0);
+        let is_emptied = now.is_file() && now.len() == 0;
         let whole = format!("{}{line}\n", if self.is_torn && !is_emptied { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
@@ -292,7 +314,7 @@ mod tests {
         counts.add(Count::Bytes(Side::Server), 1000);
         records.connection(&stats, || connection("web"));
         std::fs::rename(&path, &old).unwrap();
-        assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
+        assert!(records.configure(accounting.clone(), Destination::New(open(&accounting).unwrap())));
         while read(&old).len() < 2 {
             std::thread::yield_now();
         }
@@ -321,7 +343,7 @@ mod tests {
         (0..3).for_each(|_| records.connection(&stats, || connection("web")));
         stats.usage.of("web", Who::Table("ship".to_owned())).add(Count::Bytes(Side::Server), 1000);
         let accounting = accounting(&path);
-        assert!(records.configure(accounting.clone(), open(&accounting).unwrap()));
+        assert!(records.configure(accounting.clone(), Destination::New(open(&accounting).unwrap())));
         records.connection(&stats, || connection("web"));
         end(records, &writer);
         let lines = read(&path);
@@ -332,6 +354,37 @@ mod tests {
         assert_eq!(stats.unwritten.get(), 4);
         let said: Vec<String> = log.try_iter().collect();
         assert!(said.len() == 2 && said[0].contains("not written reason=") && said[1].contains("again"), "{said:?}");
+    }
+
+    #[test]
+    fn a_file_that_was_removed_with_its_folder_is_made_again_once_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("accounts/use.jsonl");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        let (mut accounting, stats) = (accounting(&path), Arc::new(Stats::default()));
+        let (records, writer, log) = start(&accounting, &stats);
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        records.connection(&stats, || connection("web"));
+        let said = log.recv().unwrap();
+        assert!(
+            said.contains("accounting not written reason=\"removed: ") && said.contains("its folder is not"),
+            "{said}"
+        );
+        // The configuration is read again nevertheless, and its other keys hold. Another file is refused.
+        accounting.every = Time::from_secs(1800);
+        let (own, again) = Log::new(stats.clone());
+        let destination = reopen(&accounting, Some(&accounting), &own).unwrap();
+        assert!(again.recv().unwrap().contains("the same file is not opened again"));
+        assert!(records.configure(accounting.clone(), destination));
+        reopen(&accounting, Some(&Accounting { file: None, ..accounting.clone() }), &own).unwrap_err();
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        records.connection(&stats, || connection("far"));
+        end(records, &writer);
+        let words = read(&path)
+            .iter()
+            .map(|line| format!("{} {} {}", line["kind"], line["rule"], line["lines"]))
+            .collect::<Vec<_>>();
+        assert_eq!(words, ["\"lost\" null 1", "\"connection\" \"far\" null"]);
     }
 
     #[test]

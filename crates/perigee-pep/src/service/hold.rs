@@ -26,7 +26,8 @@ use crate::error::ServiceError;
 use crate::event_loop::{EventLoop, Handler, Key, Orders, Readiness, Task, Thread, Turn};
 use crate::host::sys;
 use crate::host::tools::{execute, DEVICE};
-use crate::legs::socket::dial;
+use crate::legs::socket::{dial, is_exhausted};
+use crate::service::own::OwnAddresses;
 use crate::shared::account::{in_words, Legs, Outcome};
 use crate::shared::counts::End;
 use crate::shared::handover::{Dialled, Left};
@@ -135,6 +136,7 @@ struct Holding {
     shared: Arc<Shared>,
     config: Arc<Config>,
     keys: HashMap<[SocketAddr; 2], Key>,
+    own: OwnAddresses,
 }
 
 impl Holding {
@@ -160,7 +162,7 @@ impl Holding {
             return Err(io::Error::other("a raw socket for ICMP is refused: the service needs CAP_NET_RAW"));
         }
         event_loop.watch(&device, 0, EventFlags::IN)?;
-        Ok(Self { event_loop, device, icmp, shared, config, keys: HashMap::new() })
+        Ok(Self { event_loop, device, icmp, shared, config, keys: HashMap::new(), own: OwnAddresses::default() })
     }
 
     /// Reads SYNs of clients.
@@ -206,7 +208,9 @@ impl Holding {
     /// Dials the server of a client, if that is allowed and has to be waited for.
     fn dial(&mut self, bytes: &[u8], packet: Packet, tcp: Tcp, ends: [SocketAddr; 2]) {
         let [source, destination] = ends;
-        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), sys::is_own) {
+        let (now, own) = (self.event_loop.now(), &mut self.own);
+        let is_own = |address| own.contain(address, now);
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
             self.refuse(&packet, &tcp, &format!("client={source} reason=\"{destination}: {reason}\""));
             return;
         }
@@ -238,6 +242,8 @@ impl Holding {
                 self.keys.insert(ends, key);
                 self.begin(key);
             }
+            // Its next SYN tries again.
+            Err(error) if is_exhausted(&error) => self.shared.stats.no_room.add(1),
             // The worker waits for the end of the older connection between the same addresses.
             Err(error) if error.kind() == ErrorKind::AddrNotAvailable => self.put_back(bytes),
             // The kernel's own answer when it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).

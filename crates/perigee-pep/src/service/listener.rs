@@ -1,5 +1,6 @@
 //! Listening sockets of workers.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -31,15 +32,21 @@ impl Listener {
         let mut of_workers: Vec<Vec<Self>> = (0..workers).map(|_| Vec::new()).collect();
         for &(address, is_transparent) in addresses {
             let what = format!("listening at {address}");
-            let mut sockets: Vec<_> = inherited.extract_if(.., |socket| is_bound(socket, address)).collect();
+            let of_older = inherited.extract_if(.., |socket| is_bound(socket, address));
+            let mut sockets: Vec<_> = of_older.map(Arc::new).collect();
             for socket in &sockets {
                 begin(socket).map_err(ServiceError::system(&what))?;
             }
             for at in sockets.len()..workers {
-                sockets.push(listening(address, is_transparent, at == 0).map_err(ServiceError::system(&what))?);
+                match listening(address, is_transparent, at == 0) {
+                    Ok(socket) => sockets.push(Arc::new(socket)),
+                    // The kernel lets only the user of the others add one (`SO_REUSEPORT`). Two workers can have the same.
+                    Err(error) if at > 0 && error.kind() == ErrorKind::AddrInUse => sockets.push(sockets[0].clone()),
+                    Err(error) => return Err(ServiceError::system(&what)(error)),
+                }
             }
             for (at, socket) in sockets.into_iter().enumerate() {
-                of_workers[at % workers].push(Self { socket: Arc::new(socket), address, is_transparent });
+                of_workers[at % workers].push(Self { socket, address, is_transparent });
             }
         }
         Ok(of_workers)

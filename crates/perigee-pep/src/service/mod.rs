@@ -88,6 +88,7 @@ pub(crate) fn take_over(path: &Path) -> Result<(), ServiceError> {
 fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), ServiceError> {
     let config = Arc::new(config);
     link::check(&config)?;
+    check_descriptors(&config)?;
     // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
@@ -180,6 +181,8 @@ struct Service {
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
+    /// When rules are put back again at the earliest.
+    put_back_next: Time,
     /// When those who have metrics of their own are chosen next.
     round: Time,
     /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
@@ -215,7 +218,7 @@ impl Service {
         let waited = inherited.begin()?;
         let (config, hold) = hold::start_if_needed(&shared, config, waited)?;
         let intercept = |transparent| match inherited.standing() {
-            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes),
+            Some(old) => Interception::take_over(&config, transparent, old.with_zone, &old.routes, &shared.log),
             None => Interception::new(&config, transparent, &shared.log),
         };
         let interception = config.transparent.as_ref().map(intercept).transpose();
@@ -241,6 +244,7 @@ impl Service {
             began: monotonic(),
             deadline: None,
             passes_by: false,
+            put_back_next: Time::ZERO,
             round: monotonic() + ROUND,
             peak: (0, 0),
         })
@@ -273,6 +277,7 @@ impl Service {
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
+            self.put_back();
             self.follow_tracking();
             self.pass_by();
             self.pass_one_ways();
@@ -349,6 +354,23 @@ impl Service {
         if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
             interception.follow(&self.config, transparent, &self.shared.log);
         }
+    }
+
+    /// Puts back what another program has removed of the interception, as one that loads the firewall anew.
+    fn put_back(&mut self) {
+        let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) else {
+            return;
+        };
+        if self.deadline.is_some() || !interception.is_missing() || monotonic() < self.put_back_next {
+            return;
+        }
+        self.put_back_next = monotonic() + PUT_BACK;
+        // With new connections, until the limit is looked at again.
+        self.passes_by = false;
+        self.shared.log.line(match interception.update(&self.config, transparent) {
+            Ok(()) => "interception put back reason=\"another program has removed rules of it\"".to_owned(),
+            Err(error) => format!("interception: {error}"),
+        });
     }
 
     /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
@@ -455,7 +477,9 @@ impl Service {
             let error = io::Error::other("`[accounting]` comes and goes with an upgrade or a restart only");
             return Err(ServiceError::system("reload")(error));
         }
-        let accounts = read.accounting.as_ref().map(accounting::reopen).transpose()?;
+        let before = self.config.accounting.as_ref();
+        let reopen = |new| accounting::reopen(new, before, &self.shared.log);
+        let accounts = read.accounting.as_ref().map(reopen).transpose()?;
         let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
         let old = addresses(&self.config);
@@ -481,9 +505,9 @@ impl Service {
                     Division::start(&self.shared, &config, &self.report).map_err(ServiceError::system("link"))?;
             }
         }
-        if let Some((records, (accounting, file))) =
+        if let Some((records, (accounting, destination))) =
             self.shared.records.as_ref().zip(config.accounting.clone().zip(accounts))
-            && !records.configure(accounting, file)
+            && !records.configure(accounting, destination)
         {
             self.shared.log.line("accounting: the old file stays, since its disk is too slow".to_owned());
         }
@@ -503,22 +527,40 @@ impl Service {
     }
 }
 
-/// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
+/// Maximum number of connections: as configured, and as descriptors allow.
 fn connections(config: &Config) -> usize {
+    let (descriptors, own) = descriptors(config);
+    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
+}
+
+/// Checks that the service has the descriptors that it needs itself: without them nobody could ask, reload or upgrade it.
+fn check_descriptors(config: &Config) -> Result<(), ServiceError> {
+    let (descriptors, own) = descriptors(config);
+    if descriptors > own {
+        return Ok(());
+    }
+    let why =
+        format!("it is {descriptors}, and the service needs more than {own}: raise it (`LimitNOFILE=` in a unit)");
+    Err(ServiceError::system("the limit of descriptors (RLIMIT_NOFILE)")(io::Error::other(why)))
+}
+
+/// Limit of descriptors, which is raised first, and how many of them are not for connections.
+fn descriptors(config: &Config) -> (usize, usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If that is refused, the lower limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
     // With few descriptors, bytes are copied instead.
     let pipes = (config.workers * PIPE_DESCRIPTORS).min(descriptors / 4);
-    let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2) + pipes;
-    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
+    (descriptors, OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 4) + pipes)
 }
 
 /// Descriptors that are neither sockets of connections nor of workers.
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
+/// Time between two attempts to put rules back.
+const PUT_BACK: Time = Time::from_secs(1);
 /// Time between choices of who has metrics of their own.
 const ROUND: Time = Time::from_secs(10);
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.

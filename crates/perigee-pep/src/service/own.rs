@@ -4,18 +4,19 @@ use std::net::IpAddr;
 
 use perigee_units::Time;
 
-use crate::host::sys;
+use crate::host::sys::Probe;
 
-/// Answers of the kernel for the destinations of the last second: asking takes four system calls, and clients of a proxy ask for
+/// Answers of the kernel for the destinations of the last second: asking takes three system calls, and clients of a proxy ask for
 /// the same servers again.
 #[derive(Debug)]
 pub(crate) struct OwnAddresses {
+    probe: Probe,
     answers: Box<[Option<Answer>]>,
 }
 
 impl Default for OwnAddresses {
     fn default() -> Self {
-        Self { answers: vec![None; ANSWERS].into() }
+        Self { probe: Probe::open(), answers: vec![None; ANSWERS].into() }
     }
 }
 
@@ -27,22 +28,26 @@ struct Answer {
 }
 
 impl OwnAddresses {
-    /// Whether an address is this host's, as [`sys::is_own`] said within the last second.
+    /// Whether an address is this host's, as [`Probe::is_own`] said within the last second.
     pub(crate) fn contain(&mut self, address: IpAddr, now: Time) -> bool {
-        self.ask(address, now, sys::is_own)
+        let probe = &self.probe;
+        Answer::of(&mut self.answers, address, now, |address| probe.is_own(address))
     }
+}
 
-    fn ask(&mut self, address: IpAddr, now: Time, kernel: impl FnOnce(IpAddr) -> bool) -> bool {
+impl Answer {
+    /// The answer of the last second, or else the kernel's.
+    fn of(answers: &mut [Option<Self>], address: IpAddr, now: Time, kernel: impl FnOnce(IpAddr) -> bool) -> bool {
         let place = match address {
             IpAddr::V4(address) => address.octets()[3],
             IpAddr::V6(address) => address.octets()[15],
         };
-        let answer = &mut self.answers[usize::from(place) % ANSWERS];
+        let answer = &mut answers[usize::from(place) % ANSWERS];
         match *answer {
             Some(answer) if answer.address == address && now < answer.until => answer.is_own,
             _ => {
                 let is_own = kernel(address);
-                *answer = Some(Answer { address, is_own, until: now + LIFETIME });
+                *answer = Some(Self { address, is_own, until: now + LIFETIME });
                 is_own
             }
         }
@@ -59,12 +64,14 @@ mod tests {
 
     #[test]
     fn an_answer_is_one_of_the_last_second_and_of_this_address() {
-        let mut own = OwnAddresses::default();
+        let mut answers = [None; ANSWERS];
+        let mut ask =
+            |address, ms, kernel: fn(IpAddr) -> bool| Answer::of(&mut answers, address, Time::from_millis(ms), kernel);
         let [here, there] = ["10.0.0.7", "10.0.1.7"].map(|text| text.parse().unwrap());
-        assert!(own.ask(here, Time::from_millis(100), |_| true));
-        assert!(own.ask(here, Time::from_millis(1099), |_| unreachable!("it is remembered")));
-        assert!(!own.ask(here, Time::from_millis(1100), |_| false));
-        assert!(own.ask(there, Time::from_millis(1101), |_| true), "both have one place");
-        assert!(own.ask(here, Time::from_millis(1102), |_| true));
+        assert!(ask(here, 100, |_| true));
+        assert!(ask(here, 1099, |_| unreachable!("it is remembered")));
+        assert!(!ask(here, 1100, |_| false));
+        assert!(ask(there, 1101, |_| true), "both have one place");
+        assert!(ask(here, 1102, |_| true));
     }
 }

@@ -21,7 +21,7 @@ use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
 use crate::host::sys;
 use crate::legs::carrier::Memory;
 use crate::legs::connection::SplitConnection;
-use crate::legs::socket::{configure, dial, reset_on_close, switch_congestion};
+use crate::legs::socket::{configure, dial, is_exhausted, reset_on_close, switch_congestion};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
 use crate::shared::counts::End;
@@ -49,9 +49,11 @@ pub(crate) struct Configuration {
     pub(crate) done: Sender<()>,
 }
 
-/// A client that reuses its port while the older leg to the server has not ended.
+/// A client whose server cannot be dialled yet: it reuses its port while the older leg has not ended, or a resource is exhausted.
 struct Redial {
     accepted: Accepted,
+    /// The address that the server sees.
+    seen: Option<SocketAddr>,
     dscp: u8,
     began: Time,
     /// When the server is dialled next.
@@ -155,6 +157,7 @@ impl Worker {
 
     /// Accepts connections that wait at a listening socket.
     fn accept(&mut self, index: usize) {
+        let was_paused = self.paused.is_some();
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = self.listeners.get(index).filter(|_| !self.is_resting) else { return };
             let (address, is_transparent) = (listener.address, listener.is_transparent);
@@ -168,7 +171,7 @@ impl Worker {
                 Ok((client, source)) => (client, source.and_then(|source| SocketAddr::try_from(source).ok())),
                 Err(Errno::AGAIN) => return,
                 // The client has gone, or a network error is pending: the next connection may succeed.
-                Err(error) if !is_exhausted(error) => continue,
+                Err(error) if !is_exhausted(&error.into()) => continue,
                 Err(error) => {
                     self.pause(&format!("no more connections can be accepted: {error}"));
                     return;
@@ -182,6 +185,9 @@ impl Worker {
             };
             if let Err(reason) = opened {
                 self.shared.refuse(&format!("client={source} listener={address} reason={}", quoted(reason)));
+            }
+            if self.paused.is_some() && !was_paused {
+                return;
             }
         }
     }
@@ -227,8 +233,12 @@ impl Worker {
         let began = self.event_loop.now();
         match self.dial(&accepted.rule, seen, destination, dscp) {
             Ok(server) => self.connect(accepted, server, began),
-            Err(error) if seen.is_some() && is_taken(&error) => {
-                self.redials.push(Redial { accepted, dscp, began, due: began, pause: FIRST_PAUSE });
+            Err(error) if is_passing(&error, seen) => {
+                if is_exhausted(&error) {
+                    // The next client would take what this one's server needs.
+                    self.pause(&format!("no more servers can be dialled: {error}"));
+                }
+                self.redials.push(Redial { accepted, seen, dscp, began, due: began, pause: FIRST_PAUSE });
             }
             Err(error) => return Err(format!("server {destination} {}: {error}", in_words(error.kind()))),
         }
@@ -262,8 +272,7 @@ impl Worker {
         self.add(SplitConnection::answered([client, server], account, connected));
     }
 
-    /// Dials the servers of clients that reuse their ports, if the older connections have ended: at most [`REDIALLED_AT_ONCE`]
-    /// per turn.
+    /// Dials servers again, of clients that reuse their ports if the older connections have ended: at most [`REDIALLED_AT_ONCE`] per turn.
     fn redial(&mut self) {
         let now = self.event_loop.now();
         if self.redials.iter().all(|redial| redial.due > now) {
@@ -275,10 +284,10 @@ impl Worker {
         self.redials = later;
         self.clear(&due.iter().map(|redial| (redial.accepted.ends, redial.began)).collect());
         for mut redial in due {
-            let Accepted { ends: ends @ [source, destination], ref rule, .. } = redial.accepted;
-            match self.dial(rule, Some(source), destination, redial.dscp) {
+            let Accepted { ends: ends @ [_, destination], ref rule, .. } = redial.accepted;
+            match self.dial(rule, redial.seen, destination, redial.dscp) {
                 Ok(server) => self.connect(redial.accepted, server, redial.began),
-                Err(error) if is_taken(&error) && now < redial.began + rule.connect_timeout => {
+                Err(error) if is_passing(&error, redial.seen) && now < redial.began + rule.connect_timeout => {
                     redial.due = now + redial.pause;
                     redial.pause = (redial.pause * 2).min(LAST_PAUSE);
                     self.redials.push(redial);
@@ -466,14 +475,9 @@ fn share(config: &Config) -> usize {
     config.limits.held.as_u64() as usize / config.workers
 }
 
-/// Whether a resource of the system is exhausted, so that accepting again at once is useless.
-fn is_exhausted(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
-}
-
-/// Whether a connection between the same addresses and ports still exists.
-fn is_taken(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable
+/// Whether a server may be dialled later: a connection between the same addresses and ports still exists, or a resource is exhausted.
+fn is_passing(error: &io::Error, seen: Option<SocketAddr>) -> bool {
+    is_exhausted(error) || (seen.is_some() && error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
 /// Bytes of a direction per turn.

@@ -21,8 +21,17 @@ pub(crate) struct Records {
 pub(crate) enum ForWriter {
     /// A connection has ended.
     Connection(Map<String, Value>),
-    /// Another configuration, and the file where it is now.
-    Configure(Accounting, Option<File>),
+    /// Another configuration, and where its lines go.
+    Configure(Accounting, Destination),
+}
+
+/// Where lines go after a reload.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// To a file that was opened; `None`: into the log.
+    New(Option<File>),
+    /// Where they went before, since the same file cannot be opened again.
+    Old,
 }
 
 impl Records {
@@ -41,10 +50,10 @@ impl Records {
         }
     }
 
-    /// Goes on with another configuration; `file` is where that one's lines go. False: too many lines wait for a disk that takes none.
-    pub(crate) fn configure(&self, accounting: Accounting, file: Option<File>) -> bool {
+    /// Goes on with another configuration. False: too many lines wait for a disk that takes none.
+    pub(crate) fn configure(&self, accounting: Accounting, destination: Destination) -> bool {
         self.has_connections.store(accounting.connections, Ordering::Relaxed);
-        self.to_writer.try_send(ForWriter::Configure(accounting, file)).is_ok()
+        self.to_writer.try_send(ForWriter::Configure(accounting, destination)).is_ok()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use perigee_quic::stack::{Connection, ConnectionHandle, PathId, StreamId};
 use perigee_units::Time;
-use rustix::net::sockopt;
+
 
 use super::carrier::{Ends, StreamCarrier};
 use super::record::{Failure, Head};
 use crate::event_loop::{Readiness, Turn};
 use crate::host::sys::{unacknowledged, TcpInfo};
-use crate::legs::socket::close_in_order;
+use crate::legs::socket::{close_in_order, fatal_error};
 use crate::relay::{Carrier as _, Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Legs, Outcome};
 use crate::shared::counts::End;
@@ -69,9 +69,9 @@ impl Passage {
         self.relay.on_ready(side, event.is_readable, event.is_writable);
         if event.has_failed
             && self.phase != PassagePhase::Closing
-            && let Ok(Err(error)) = sockopt::socket_error(self.ends.socket())
+            && let Some((_, error)) = fatal_error([self.ends.socket()])
         {
-            self.relay.on_failure(side, &error.into());
+            self.relay.on_failure(side, &error);
         }
         if self.phase == PassagePhase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
             self.phase = PassagePhase::Open;
@@ -213,9 +213,9 @@ impl Passage {
         match self.phase {
             PassagePhase::Closing if has_failed && !self.is_delivered => return Err(self.failed(side.opposite())),
             PassagePhase::Closing if is_acknowledged && self.is_delivered => {
-                return Err(match sockopt::socket_error(socket) {
-                    Ok(Err(error)) => Outcome::failed(side, std::io::Error::from(error).kind()),
-                    _ => Outcome { end: End::Complete, reason: "complete".to_owned() },
+                return Err(match fatal_error([socket]) {
+                    Some((_, error)) => Outcome::failed(side, error.kind()),
+                    None => Outcome { end: End::Complete, reason: "complete".to_owned() },
                 });
             }
             PassagePhase::Failing(to) if to == side && is_acknowledged => return Err(self.failed(to.opposite())),

@@ -71,6 +71,31 @@ fn who_has_used_what_is_told_and_the_file_may_be_moved_away() {
 }
 
 #[test]
+fn without_the_folder_of_accounting_a_reload_goes_on_and_says_that_nothing_is_written() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let (config, path) = config(&world, "connections = true\n");
+    let service = world.start(&config);
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    world.config(&format!("{config}[legs.any]\n[[rules]]\nname = \"new\"\nclient = \"any\"\nserver = \"any\"\n"));
+    service.signal(Signal::HUP);
+    service.await_line(&["accounting: the same file is not opened again", "its folder is not there"]);
+    service.await_line(&["reloaded"]);
+    drop(connected(&world, &listener));
+    service.await_line(&["connection rule=new"]);
+    service.await_line(&["accounting not written reason=\"removed: "]);
+    until(|| !world.ask("status").contains("\nunwritten 0\n"));
+    // A confined service adds no file to a new folder; the next process does.
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    world.ask("reload");
+    service.await_line(&["accounting: the same file is not opened again", "`perigee-pep upgrade`"]);
+    world.ask("upgrade");
+    drop(connected(&world, &listener));
+    until(|| connections(&lines(&path)) == 1);
+    service.stop();
+}
+
+#[test]
 fn a_full_disk_loses_no_connection_and_the_lost_lines_are_counted() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("0.0.0.0:80");

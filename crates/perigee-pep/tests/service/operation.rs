@@ -448,6 +448,36 @@ fn readers_who_take_all_memory_leave_each_other_connection_its_share() {
 }
 
 #[test]
+fn clients_wait_while_no_descriptor_is_left_for_their_servers() {
+    let Some(world) = World::new() else { return };
+    let listeners = ["0.0.0.0:80", "0.0.0.0:81"].map(|address| world.server.listen(address));
+    let rules = "[legs.any]\n[[rules]]\nname = \"first\"\nports = [81]\nclient = \"any\"\nserver = \"any\"\nconnect_first = true\n";
+    // The limits of a process of another user are those of a right that root may lack.
+    let config = format!("{TRANSPARENT}{rules}").replace("workers = 2", "workers = 2\nconfine = false");
+    let service = world.start(&config);
+    let process = service.id();
+    let limit = |files: usize| world.router.execute(&format!("prlimit --pid {process} --nofile={files}:"));
+    let lowest_free = || (0..4096).find(|number| !Path::new(&format!("/proc/{process}/fd/{number}")).exists()).unwrap();
+    // One is left for the client, none for its server.
+    limit(lowest_free() + 1);
+    let mut clients = vec![world.client.connect("10.2.0.2:80")];
+    service.await_line(&["paused reason=\"no more servers can be dialled: "]);
+    limit(4096);
+    echo(&mut clients[0], &mut accept(&listeners[0]).0);
+    limit(lowest_free());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| world.client.connect("10.2.0.2:81"));
+        std::thread::sleep(Duration::from_millis(500));
+        limit(4096);
+        clients.push(waiting.join().unwrap());
+    });
+    echo(&mut clients[1], &mut accept(&listeners[1]).0);
+    drop(clients);
+    let log = service.stop();
+    assert!(!log.iter().any(|line| line.starts_with("refused ")), "{log:#?}");
+}
+
+#[test]
 fn an_open_connection_gets_the_congestion_control_of_the_new_configuration() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("0.0.0.0:80");

@@ -1,13 +1,15 @@
 //! Gateways that die, and links that are dark.
 
 use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::transfers::TRANSPARENT;
 use crate::tunnel::Path;
-use crate::world::{accept, bytes, read_all, until};
+use crate::world::{accept, bytes, read_all, until, World};
 
 /// Loses what the terminal sends to its gateway.
 fn darken(path: &Path) {
@@ -18,6 +20,28 @@ fn darken(path: &Path) {
 
 fn lighten(path: &Path) {
     path.world.router.execute("nft delete table inet dark");
+}
+
+#[test]
+fn a_stream_is_whole_whose_last_acknowledgement_finds_no_route() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let service = world.start(TRANSPARENT);
+    let mut client = world.client.connect("[2001:db8:2::2]:80");
+    let (mut server, _) = accept(&listener);
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut server).0, b"");
+    world.router.execute("ip -6 route delete 2001:db8:2::/64 dev wan0");
+    // Bytes and the end of the stream arrive. That no acknowledgement leaves is an error that passes.
+    let answer = bytes(1000, 3);
+    server.write_all(&answer).unwrap();
+    drop(server);
+    let (received, end) = read_all(&mut client);
+    end.unwrap();
+    assert!(received == answer);
+    world.router.execute("ip -6 route add 2001:db8:2::/64 dev wan0");
+    service.await_line(&["connection rule=other", "end=complete"]);
+    service.stop();
 }
 
 #[test]

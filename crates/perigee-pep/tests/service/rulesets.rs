@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::operation::interception;
 use crate::transfers::TRANSPARENT;
 use crate::world::{accept, bytes, ip, read_all, until, Host, Service, World};
 
@@ -276,6 +277,30 @@ fn a_port_of_another_transparent_program_stays_that_of_servers() {
     let service = world.start(TRANSPARENT);
     service.await_line(&["host other interception: table ip other, chain pre", "`ports` in `[transparent]`"]);
     service.stop();
+}
+
+#[test]
+fn rules_that_another_program_removes_are_put_back() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let service = world.start(TRANSPARENT);
+    let there = interception(&world);
+    let removals =
+        ["nft flush ruleset", "ip -4 rule delete lookup 7065", "ip -6 rule delete fwmark 0x706570 goto 32766"];
+    for removal in removals {
+        world.router.execute(removal);
+        until(|| interception(&world) == there);
+        works(&world, &service, &listener);
+    }
+    // Tables and rules of others are none of its business.
+    world.router.execute("nft add table inet other");
+    world.router.execute("nft delete table inet other");
+    world.router.execute("ip rule add fwmark 1 lookup 100");
+    world.router.execute("ip rule delete fwmark 1 lookup 100");
+    works(&world, &service, &listener);
+    let log = service.stop();
+    assert_eq!(log.iter().filter(|line| line.starts_with("interception put back")).count(), removals.len(), "{log:#?}");
+    assert_eq!(interception(&world), (false, 0));
 }
 
 #[test]

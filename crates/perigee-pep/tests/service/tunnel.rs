@@ -120,10 +120,22 @@ impl Path {
 
     /// A gateway with further settings.
     pub(crate) fn gateway_with(&self, more: &str) -> Service {
+        self.gateway_at("gateway", 4433, more)
+    }
+
+    /// A second gateway at another port, with the key of the first.
+    pub(crate) fn gateway_beside(&self, name: &str, port: u16) -> Service {
+        for extension in ["key", "pem"] {
+            std::fs::copy(self.file("gateway", extension), self.file(name, extension)).unwrap();
+        }
+        self.gateway_at(name, port, "")
+    }
+
+    fn gateway_at(&self, name: &str, port: u16, more: &str) -> Service {
         let allow = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
-        let control = format!("[service]\ncontrol = \"{}\"\n", self.file("gateway", "sock").display());
+        let control = format!("[service]\ncontrol = \"{}\"\n", self.file(name, "sock").display());
         let more = format!("{control}{allow}{more}");
-        self.start(&self.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", &more)
+        self.start(&self.world.server, [name, "terminal"], &format!("listen = \"10.2.0.2:{port}\""), &more)
     }
 }
 

@@ -232,6 +232,13 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
     let reason = "service.metrics 127.0.0.1:9469: Address already in use";
     assert!(said(&output).contains(reason), "{output:?}");
     service.await_line(&["this process goes on", "did not take over: ", reason]);
+    // So it does with fewer descriptors than it needs to be asked, reloaded and upgraded.
+    let (file, program) = (world.config(&right), env!("CARGO_BIN_EXE_perigee-pep"));
+    let mut few = Command::new("prlimit");
+    few.args(["--nofile=60", program, "upgrade"]).arg(&file);
+    let output = world.router.enter(|| few.output().unwrap());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said(&output).contains("goes on: the limit of descriptors (RLIMIT_NOFILE): it is 60, and"), "{output:?}");
     // And after that.
     let (file, path) = (world.config(&right), with_nft(&world, "exit 1"));
     let output = ask_for_upgrade(&world.router, &file, &[path]);
@@ -255,6 +262,21 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
     drop((client, server));
     service.stop();
     assert_eq!(interception(&world), (false, 0));
+}
+
+#[test]
+fn a_new_process_of_another_user_has_more_workers_than_listening_sockets() {
+    let Some(world) = World::new() else { return };
+    let text = config(&world, "");
+    let service = world.start(&text.replace("workers = 2\n", "workers = 1\nconfine = false\n"));
+    let listener = world.server.listen(PORTS[0].0);
+    world.config(&text.replace("workers = 2\n", "workers = 3\n"));
+    upgrade(&world, &service);
+    service.await_line(&["ready workers=3"]);
+    for _ in 0..20 {
+        drop(connected(&world, &listener));
+    }
+    service.stop();
 }
 
 #[test]
@@ -339,7 +361,7 @@ fn a_replaced_process_ends_in_time_and_the_rules_stay_as_long_as_it_needs_them()
 }
 
 #[test]
-fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_refuses_before_anything_begins() {
+fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_is_replaced_by_one_beside_it() {
     let Some(path) = tunnel::Path::new() else { return };
     let gateway = path.gateway();
     let control = format!("[service]\ncontrol = \"{}\"\n", path.file("terminal", "sock").display());
@@ -356,11 +378,20 @@ fn a_terminal_has_another_connection_to_its_gateway_and_a_gateway_refuses_before
     let output = ask_for_upgrade(&path.world.server, &path.file("gateway", "toml"), &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("a gateway changes its version with a restart only"));
-    drop(connected());
+    // Another one beside it gets the new connections of an upgraded terminal, and the older one ends with its last.
+    let (beside, file) = (path.gateway_beside("beside", 4434), path.file("terminal", "toml"));
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace(":4433", ":4434")).unwrap();
+    upgrade_with(&path.world, &terminal, &file);
+    let (mut newer, mut newer_server) = connected();
+    assert_eq!(["gateway", "beside"].map(|of| path.status(of, "open")), [1, 1]);
     echo(&mut client, &mut server);
     drop((client, server));
-    terminal.stop();
+    until(|| path.status("gateway", "open") == 0);
     gateway.stop();
+    echo(&mut newer, &mut newer_server);
+    drop((newer, newer_server));
+    terminal.stop();
+    beside.stop();
 }
 
 /// Both ends of a connection.
