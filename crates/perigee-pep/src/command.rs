@@ -8,6 +8,7 @@ use perigee_text::{clip, one_line};
 use crate::config::Config;
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
+use crate::host::at_end::end_by_panic;
 use crate::host::deployment::deployments;
 use crate::host::intercept::script;
 use crate::host::survey::{one_ways, readable, survey};
@@ -21,6 +22,7 @@ use crate::version::VERSION;
 
 /// Executes a command line without the program's name; returns the exit code: 2 for wrong input, 1 for a failure.
 pub fn main(arguments: &[OsString]) -> u8 {
+    end_by_panic();
     let words: Vec<&Path> = arguments.iter().map(Path::new).collect();
     let is = |at: usize, word: &str| words.get(at).is_some_and(|each| *each == Path::new(word));
     let done = match words.len() {

@@ -8,6 +8,7 @@ pub(crate) mod slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -381,7 +382,7 @@ impl<O: Send + 'static> Thread<O> {
     /// The result of the thread, once it has ended.
     pub(crate) fn result(&mut self) -> Option<io::Result<()>> {
         let handle = self.handle.take_if(|handle| handle.is_finished())?;
-        Some(handle.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked"))))
+        Some(handle.join().unwrap_or_else(|panicked| resume_unwind(panicked)))
     }
 
     /// Whether the thread's result was not taken yet.
@@ -393,7 +394,7 @@ impl<O: Send + 'static> Thread<O> {
 impl<O> Drop for Thread<O> {
     fn drop(&mut self) {
         self.orders.give(Command::Abort);
-        // A panic was printed where it happened.
+        // A panic has ended the program, or was printed where it happened.
         let _ = self.handle.take().map(JoinHandle::join);
     }
 }

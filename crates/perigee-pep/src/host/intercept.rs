@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::at_end::AtEnd;
 use super::bridge::{self, Port};
 use super::matches::{names, port_set, set};
 use super::one_way;
@@ -25,7 +26,7 @@ use super::watch::Watch;
 use crate::config::{Config, Network, Rule, Transparent};
 use crate::shared::log::Log;
 
-/// Installed rules, which are removed when this is dropped, unless they are another process's.
+/// Installed rules, which are removed when this is dropped or a thread panics, unless they are another process's.
 #[derive(Debug)]
 pub(crate) struct Interception {
     routes: Routes,
@@ -34,7 +35,8 @@ pub(crate) struct Interception {
     ports: Vec<Port>,
     /// Whether the kernel has zones.
     has_zones: bool,
-    is_own: bool,
+    /// Their removal, if they are this process's.
+    removal: Option<AtEnd>,
     /// Tells of what others remove, which is then missing until it is put back.
     watch: Option<Watch>,
     is_missing: bool,
@@ -64,12 +66,13 @@ impl Interception {
         let routes = Routes::of(transparent);
         routes.remove();
         let ports = Port::all(transparent);
+        let removal = Some(AtEnd::new(move || remove(routes)));
         let content = put(config, transparent, &ports)?;
         if !content.with_paths {
             log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
         }
         let watch = routes.watch(log);
-        let mut interception = Self { routes, content, ports, has_zones: true, is_own: true, watch, is_missing: false };
+        let mut interception = Self { routes, content, ports, has_zones: true, removal, watch, is_missing: false };
         if tracks_connections() {
             interception.separate(config, transparent, log);
         }
@@ -88,7 +91,7 @@ impl Interception {
         let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
         let (watch, is_missing) = (None, false);
-        let mut interception = Self { routes, content, ports, has_zones: true, is_own: false, watch, is_missing };
+        let mut interception = Self { routes, content, ports, has_zones: true, removal: None, watch, is_missing };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
@@ -101,7 +104,8 @@ impl Interception {
 
     /// Makes the rules those of this process, which removes them at its end.
     pub(crate) fn own(&mut self) {
-        self.is_own = true;
+        let routes = self.routes;
+        self.removal.get_or_insert_with(|| AtEnd::new(move || remove(routes)));
         if self.ports.is_empty() {
             // An earlier service may have left it.
             let _ = bridge::remove();
@@ -109,8 +113,8 @@ impl Interception {
     }
 
     /// Leaves the rules to another process.
-    pub(crate) fn leave(mut self) {
-        self.is_own = false;
+    pub(crate) fn leave(self) {
+        self.removal.into_iter().for_each(AtEnd::leave);
     }
 
     /// Whether paths are found whose answers do not pass.
@@ -205,18 +209,12 @@ fn replace(config: &Config, transparent: &Transparent, content: Content, ports: 
     put(content).or_else(|_| put(Content { with_paths: false, ..content }))
 }
 
-impl Drop for Interception {
-    fn drop(&mut self) {
-        if !self.is_own {
-            return;
-        }
-        // Rules without a service do not match; leftovers are replaced at the next start.
-        let _ = execute(&format!("nft delete table inet {TABLE}"), None);
-        if !self.ports.is_empty() {
-            let _ = bridge::remove();
-        }
-        self.routes.remove();
-    }
+/// Removes rules and routes.
+fn remove(routes: Routes) {
+    // Rules without a service do not match; leftovers are replaced at the next start.
+    let _ = execute(&format!("nft delete table inet {TABLE}"), None);
+    let _ = bridge::remove();
+    routes.remove();
 }
 
 impl Routes {

@@ -1,5 +1,6 @@
 //! This host: its kernel's system calls, clock and rules, and its service manager.
 
+pub(crate) mod at_end;
 pub(crate) mod bridge;
 pub(crate) mod channel;
 pub(crate) mod clock;

@@ -66,11 +66,6 @@ impl Division {
         Ok(Some(Self { to_link, thread: Some(thread) }))
     }
 
-    /// Whether its thread has ended by itself.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
-    }
-
     /// Changes to another configuration.
     pub(crate) fn configure(&self, config: Arc<Config>) {
         // It fails if the thread has ended.
@@ -87,7 +82,7 @@ impl Division {
 impl Drop for Division {
     fn drop(&mut self) {
         let _ = self.to_link.send(ForLink::Stop);
-        // A panic was printed where it happened.
+        // A panic has ended the program, or was printed where it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -22,12 +22,15 @@ use crate::error::ServiceError;
 use crate::host::clock::{monotonic, seconds_since_1970};
 use crate::shared::counts::Count;
 use crate::shared::log::{quoted, Log};
-use crate::shared::records::{Destination, ForWriter};
+use crate::shared::records::{Destination, ForWriter, Records};
 use crate::shared::stats::Stats;
 
-/// The thread that writes; it ends, after the last lines, with the last [`Records`](crate::shared::records::Records).
+/// The thread that writes.
 #[derive(Debug)]
-pub(crate) struct AccountWriter(Receiver<()>);
+pub(crate) struct AccountWriter {
+    messages: SyncSender<ForWriter>,
+    goes_on: Receiver<()>,
+}
 
 /// The state of the thread.
 struct Writing {
@@ -53,7 +56,7 @@ impl AccountWriter {
     pub(crate) fn start(
         accounting: Accounting,
         file: Option<File>,
-        messages: Receiver<ForWriter>,
+        (records, messages): (&Records, Receiver<ForWriter>),
         stats: Arc<Stats>,
         log: Log,
     ) -> Result<Self, ServiceError> {
@@ -64,12 +67,16 @@ impl AccountWriter {
             Writing { accounting, file, stats, log, began, due, told: 0, is_torn: false, fails: false, goes_on };
         let run = move || writing.run(&messages);
         Builder::new().name("pep-accounts".to_owned()).spawn(run).map_err(ServiceError::system("accounting"))?;
-        Ok(Self(lines))
+        Ok(Self { messages: records.to_writer.clone(), goes_on: lines })
     }
 
     /// Waits for the last lines, however many there are and busy the machine is, but not for a disk that stops at one.
     pub(crate) fn finish(self) {
-        while self.0.recv_timeout(LONGEST_LINE).is_ok() {}
+        let Self { messages, goes_on } = self;
+        // Where there is no room for it, the thread ends with the last of those who have lines.
+        let _ = messages.try_send(ForWriter::End);
+        drop(messages);
+        while goes_on.recv_timeout(LONGEST_LINE).is_ok() {}
     }
 }
 
@@ -155,7 +162,7 @@ impl Writing {
             match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
                 Ok(ForWriter::Connection(record)) => drop(self.line("connection", record)),
                 Ok(ForWriter::Configure(accounting, destination)) => self.configure(accounting, destination),
-                Err(RecvTimeoutError::Disconnected) => break,
+                Ok(ForWriter::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if monotonic() >= self.due {
@@ -272,7 +279,6 @@ mod tests {
     use super::*;
     use crate::config::Who;
     use crate::relay::Side;
-    use crate::shared::records::Records;
 
     fn accounting(file: &Path) -> Accounting {
         Accounting {
@@ -287,13 +293,15 @@ mod tests {
         let (records, messages) = Records::new(accounting);
         let (log, said) = Log::new(stats.clone());
         let file = open(accounting).unwrap();
-        (records, AccountWriter::start(accounting.clone(), file, messages, stats.clone(), log).unwrap(), said)
+        let writer = AccountWriter::start(accounting.clone(), file, (&records, messages), stats.clone(), log).unwrap();
+        (records, writer, said)
     }
 
     /// Waits for all lines, even of a thread that has no processor for long.
     fn end(records: Records, writer: &AccountWriter) {
         drop(records);
-        while writer.0.recv().is_ok() {}
+        writer.messages.send(ForWriter::End).unwrap();
+        while writer.goes_on.recv().is_ok() {}
     }
 
     fn read(path: &Path) -> Vec<Value> {

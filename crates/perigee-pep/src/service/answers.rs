@@ -20,6 +20,7 @@ use rustix::process::geteuid;
 
 use crate::config::successors;
 use crate::error::ServiceError;
+use crate::host::at_end::AtEnd;
 use crate::host::channel::Channel;
 use crate::shared::counts::open_metrics;
 
@@ -36,10 +37,11 @@ pub(crate) struct Answers {
 /// another process's.
 #[derive(Debug)]
 pub(crate) struct Control {
+    /// Removes the files, if they are this process's.
+    removal: Option<AtEnd>,
     listener: UnixListener,
     successors: OwnedFd,
     path: PathBuf,
-    is_own: bool,
 }
 
 /// A client.
@@ -83,10 +85,9 @@ impl Answers {
 
     /// Leaves them to another process.
     pub(crate) fn leave(&mut self) {
-        if let Some(control) = &mut self.control {
-            control.is_own = false;
-        }
-        (self.control, self.metrics) = (None, None);
+        let control = self.control.take();
+        control.and_then(|control| control.removal).into_iter().for_each(AtEnd::leave);
+        self.metrics = None;
     }
 
     /// The sockets that have work for [`Answers::serve`] or [`Answers::successor`], and when.
@@ -154,22 +155,19 @@ impl Visitor {
 impl Control {
     /// The sockets of an older process, whose files are not this one's before [`Control::own`].
     pub(crate) fn inherited(listener: OwnedFd, successors: OwnedFd, path: &Path) -> Self {
-        Self { listener: listener.into(), successors, path: path.to_owned(), is_own: false }
+        Self { removal: None, listener: listener.into(), successors, path: path.to_owned() }
     }
 
     /// Makes the files those of this process, which removes them at its end.
     pub(crate) fn own(&mut self) {
-        self.is_own = true;
+        self.removal.get_or_insert_with(|| removal(&self.path));
     }
 }
 
-impl Drop for Control {
-    fn drop(&mut self) {
-        if self.is_own {
-            let _ = fs::remove_file(&self.path);
-            let _ = fs::remove_file(successors(&self.path));
-        }
-    }
+/// Removes the files of the sockets in the end.
+fn removal(path: &Path) -> AtEnd {
+    let files = [path.to_owned(), successors(path)];
+    AtEnd::new(move || files.iter().for_each(|file| drop(fs::remove_file(file))))
 }
 
 /// Listens at a path, for its owner only. A socket without a listener is replaced, and nothing else.
@@ -196,7 +194,7 @@ pub(crate) fn control_socket(path: &Path) -> Result<Control, ServiceError> {
         let _ = fs::remove_file(path);
         ServiceError::System { what: format!("service.control {}", beside.display()), error }
     })?;
-    let control = Control { listener, successors, path: path.to_owned(), is_own: true };
+    let control = Control { removal: Some(removal(path)), listener, successors, path: path.to_owned() };
     for path in [path, &beside] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
     }

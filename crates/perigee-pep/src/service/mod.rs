@@ -35,6 +35,7 @@ use self::worker::{Configuration, Order, Worker};
 use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
+use crate::host::at_end::AtEnd;
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
@@ -117,11 +118,11 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
-    let (records, account_writer) = match config.accounting.clone().zip(accounts) {
+    let (records, last_accounts) = match config.accounting.clone().zip(accounts) {
         Some((accounting, file)) => {
             let (records, messages) = Records::new(&accounting);
-            let writer = AccountWriter::start(accounting, file, messages, stats.clone(), log.clone())?;
-            (Some(records), Some(writer))
+            let writer = AccountWriter::start(accounting, file, (&records, messages), stats.clone(), log.clone())?;
+            (Some(records), Some(AtEnd::new(move || writer.finish())))
         }
         None => (None, None),
     };
@@ -147,9 +148,7 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let log = service.shared.log.clone();
     drop(service);
     // All users of the lines of accounting have ended, and then of the log.
-    if let Some(writer) = account_writer {
-        writer.finish();
-    }
+    drop(last_accounts);
     // Names and rules are free now: a start after this line finds none of them.
     log.line("stopped".to_owned());
     drop(log);
@@ -283,10 +282,6 @@ impl Service {
             self.pass_one_ways();
             self.look_at_memory();
             self.look_at_subscribers();
-            if self.division.as_ref().is_some_and(Division::has_failed) {
-                // Its limits would stay.
-                return Err(ServiceError::system("link")(io::Error::other("its thread panicked")));
-            }
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {

@@ -12,7 +12,7 @@ use crate::config::Accounting;
 /// Takes lines of connections from any thread; those that find no room are counted as not written.
 #[derive(Debug)]
 pub(crate) struct Records {
-    to_writer: SyncSender<ForWriter>,
+    pub(crate) to_writer: SyncSender<ForWriter>,
     has_connections: AtomicBool,
 }
 
@@ -23,6 +23,8 @@ pub(crate) enum ForWriter {
     Connection(Map<String, Value>),
     /// Another configuration, and where its lines go.
     Configure(Accounting, Destination),
+    /// No more lines of connections.
+    End,
 }
 
 /// Where lines go after a reload.

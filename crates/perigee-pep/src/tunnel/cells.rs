@@ -274,10 +274,11 @@ fn configured(cell: Cell, folder: &Path, own: &str, peer: &str, end: &str) -> Tu
 fn download(cell: Cell) -> Took {
     let folder = tempfile::tempdir().unwrap();
     for name in ["terminal", "gateway"] {
-        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let own = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let certificate = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&own).unwrap();
         let key = folder.path().join(format!("{name}.key"));
-        fs::write(folder.path().join(format!("{name}.pem")), made.cert.pem()).unwrap();
-        fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
+        fs::write(&key, own.serialize_pem()).unwrap();
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     }
     let took = World::new(cell, folder.path()).run();

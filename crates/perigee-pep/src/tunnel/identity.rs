@@ -19,6 +19,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::NoServerSessionStorage;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
+use super::cryptography::{has_known_kind, provider};
 use crate::config::{Network, Tunnel};
 use crate::error::ServiceError;
 
@@ -60,7 +61,8 @@ impl Identity {
     pub(crate) fn read(tunnel: &Tunnel) -> Result<Self, ServiceError> {
         let own = certificates(&tunnel.certificate)?.swap_remove(0);
         let key = private_key(&tunnel.key)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(provider());
+        provider.key_provider.load_private_key(key.clone_key()).map_err(|_| wrong(&tunnel.key, other_kind()))?;
         let known = RwLock::new(Known::read(tunnel)?);
         let identity = Self { own, key, peers: Arc::new(Peers { known, provider }) };
         identity.server().map_err(|error| {
@@ -123,7 +125,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceErro
     let bytes = fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match read {
-        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(all) if !all.is_empty() && all.iter().all(has_known_kind) => Ok(all),
+        Ok(all) if !all.is_empty() => Err(wrong(path, other_kind())),
         _ => Err(wrong(path, "it has no certificate; name a PEM file with one".to_owned())),
     }
 }
@@ -149,6 +152,11 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServiceError> {
         return Err(wrong(path, format!("other users of this machine can use it (mode {:04o}); {fix}", mode & 0o7777)));
     }
     Ok(key)
+}
+
+fn other_kind() -> String {
+    "its key is not of Ed25519, the kind that the tunnel knows; make it anew: `openssl req -x509 -newkey ed25519 ...`"
+        .to_owned()
 }
 
 fn wrong(path: &Path, what: String) -> ServiceError {

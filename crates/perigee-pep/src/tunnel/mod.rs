@@ -7,6 +7,7 @@
 mod carrier;
 #[cfg(test)]
 mod cells;
+mod cryptography;
 mod handshakes;
 mod identity;
 mod link;

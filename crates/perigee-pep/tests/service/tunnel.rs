@@ -41,10 +41,13 @@ impl Path {
         town.execute("ip route add default via 10.3.0.1");
         town.execute("ip -6 route add default via 2001:db8:3::1");
         let path = Self { world, town, grace_s: 50 };
-        for name in ["terminal", "gateway", "stranger"] {
+        let curve = "ec -pkeyopt ec_paramgen_curve:prime256v1";
+        for (name, kind) in
+            [("terminal", "ed25519"), ("gateway", "ed25519"), ("stranger", "ed25519"), ("other-kind", curve)]
+        {
             let (key, certificate) = (path.file(name, "key"), path.file(name, "pem"));
             path.world.client.execute(&format!(
-                "openssl req -x509 -newkey ed25519 -nodes -days 2 -subj /CN={name} -keyout {} -out {}",
+                "openssl req -x509 -newkey {kind} -nodes -days 2 -subj /CN={name} -keyout {} -out {}",
                 key.display(),
                 certificate.display()
             ));
@@ -522,12 +525,15 @@ fn what_is_wrong_with_a_tunnel_is_said() {
     }
     let [terminal, gateway] = ["terminal", "gateway"].map(|name| path.file(name, "pem"));
     let [own, other] = ["terminal", "gateway"].map(|name| path.file(name, "key"));
+    let [curve, of_curve] = ["key", "pem"].map(|kind| path.file("other-kind", kind));
     for (certificate, key, peers, said) in [
         (&path.file("none", "pem"), &own, &gateway, "name a readable file"),
         (&own, &own, &gateway, "it has no certificate"),
         (&terminal, &terminal, &gateway, "it has no private key"),
         (&terminal, &other, &gateway, "name the key that was made with the certificate"),
         (&terminal, &own, &config, "it has no certificate"),
+        (&terminal, &curve, &gateway, "its key is not of Ed25519"),
+        (&terminal, &own, &of_curve, "make it anew: `openssl req -x509 -newkey ed25519 ...`"),
         (&terminal, &own, &gateway, ""),
     ] {
         let [certificate, key, peers] = [certificate, key, peers].map(|file| file.display());
