@@ -102,9 +102,10 @@ bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, be
 bench-emu: .make/rust ## what an emulated link carries and how late it is, beside veth and tbf, as root (ten minutes)
 	$(PYTHON) benches/emulator.py
 
+# The feature: valgrind has no vDSO, and the kernel's list, which is read without it, says otherwise.
 bench-pep: .venv/core.made ## the proxy beside HAProxy: speed, memory, and what each loses, as root (three minutes)
 	@tools/packages.sh haproxy || true
-	cargo build --release --quiet -p perigee-pep
+	cargo build --release --quiet -p perigee-pep --features rustix/use-libc-auxv
 	$(BIN)/python benches/pep.py
 
 soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memory flat, no socket left (MINUTES=30)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The proxy perigee-pep beside HAProxy and a direct connection: what it carries, delays and needs, and what it loses.
 
-    benches/pep.py [--only figures workers cases satellite] [--rounds N] [--seconds S] [--cases WORDS]
+    benches/pep.py [--only figures instructions workers cases satellite] [--rounds N] [--seconds S] [--cases WORDS]
                    [--kinds direct perigee] [--active 500 4000]
 
 A client, a router with the proxy and a server are network namespaces with cables (veth) between them. HAProxy (Debian:
@@ -21,6 +21,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -37,7 +38,7 @@ from pep_cases import CASES, Case, run
 from pep_world import DESCRIPTORS, HAPROXY, LIBC, available, running, tie_to
 
 KINDS = {"direct": "direct", "perigee": "perigee-pep", "haproxy": "HAProxy"}
-SECTIONS = ("figures", "workers", "cases", "satellite")
+SECTIONS = ("figures", "instructions", "workers", "cases", "satellite")
 AT_ONCE = 6
 NEW_MOUNTS = 0x00020000
 OWN_FILES = "/dev/shm"  # noqa: S108 - a file system that only this process and those that it starts see
@@ -102,17 +103,28 @@ def print_memory(kinds: list[str], asked: argparse.Namespace) -> None:
     table([*head, *(f"{count} unread, {which}" for count in asked.active for which in ("MB", "sockets, MB"))], rows)
 
 
+def print_instructions(kinds: list[str], asked: argparse.Namespace) -> None:
+    """Print the instructions that each proxy executes itself for a connection; of the service also on a link."""
+    counted: dict[str, tuple[str, scale.Settings]] = {KINDS[kind]: (kind, {}) for kind in kinds if kind != "direct"}
+    if "haproxy" in kinds:
+        counted["HAProxy, a line for each"] = ("haproxy", scale.WITH_LINES)
+    if "perigee" in kinds:
+        counted["perigee-pep, with `[link]`"] = ("perigee", scale.WITH_LINK)
+    found = scale.instructions(counted, 2 * asked.seconds)
+    table(["", "instructions of a connection"], [[name, f"{count:,.0f}"] for name, count in found.items()])
+
+
 def print_workers(asked: argparse.Namespace) -> None:
-    """Print what the service takes with one worker and with two."""
+    """Print what the service takes with one worker and with two, and on a link."""
     found = scale.workers(round(2 * asked.rounds * asked.seconds))
     rows = [
         [
-            f"{count} on {'one core' if core else 'all cores'}",
+            kind,
             f"{one['connection_us']:.1f}",
             f"{one['gb_s']:.3f}",
             f"{one['futexes']:.2f}",
         ]
-        for (count, core), one in found.items()
+        for kind, one in found.items()
     ]
     table(["workers", "CPU us of a connection", f"CPU s/GB, {scale.DOWNLOADS} downloads", "futex calls/GB"], rows)
 
@@ -201,7 +213,7 @@ def main() -> int:
         choices=SECTIONS,
         default=SECTIONS,
         metavar="SECTION",
-        help="figures, workers, cases, satellite",
+        help="figures, instructions, workers, cases, satellite",
     )
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND", help="direct, perigee, haproxy")
     add("--rounds", type=int, default=3, help="of the figures, of which the median is printed")
@@ -221,6 +233,9 @@ def main() -> int:
     print(f"{_provenance()}\n", flush=True)
     if "figures" in asked.only:
         print_figures(kinds, asked)
+        print()
+    if "instructions" in asked.only and shutil.which("valgrind"):
+        print_instructions(kinds, asked)
         print()
     if "workers" in asked.only and "perigee" in kinds:
         print_workers(asked)

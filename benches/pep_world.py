@@ -39,6 +39,7 @@ NEW_NETWORK = 0x40000000
 DEATH_SIGNAL = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
+LIMITS = "[limits]\nconnections = 20000\n"
 ROUTES = (
     "ip rule add fwmark 1 lookup 100",
     "ip route add local default dev lo table 100",
@@ -236,8 +237,10 @@ class Perigee(Proxy):
         core: the processor it is confined to.
         workers: its threads that carry connections.
         descriptors: limit of its open files.
+        under: a command in front of the program.
         service: more lines of `[service]`.
-        legs: lines of the legs' settings.
+        legs: lines of the legs' settings, and more legs.
+        client: the leg to clients.
         more: more tables.
     """
 
@@ -250,23 +253,27 @@ class Perigee(Proxy):
         core: str = "",
         workers: str = "1",
         descriptors: str = str(DESCRIPTORS),
+        under: str = "",
         service: str = "",
         legs: str = "",
-        more: str = "[limits]\nconnections = 20000\n",
+        client: str = "any",
+        more: str = LIMITS,
     ) -> None:
         super().__init__(world)
         self.path = world.folder / "pep.toml"
+        # What runs the program has system calls of its own.
+        confined = "confine = false\n" if under else ""
         self.text = (
-            f"[service]\nworkers = {workers}\n{service}\n"
+            f"[service]\nworkers = {workers}\n{confined}{service}\n"
             '[allow]\nsources = ["10.1.0.0/16", "2001:db8:1::/48"]\n'
             'destinations = ["10.2.0.0/16", "2001:db8:2::/48"]\n'
             f'[transparent]\ninterfaces = ["lan0"]\n[legs.any]\n{legs}\n'
-            f'[[rules]]\nname = "all"\nclient = "any"\nserver = "any"\nconnect_timeout = "2 s"\n{more}'
+            f'[[rules]]\nname = "all"\nclient = "{client}"\nserver = "any"\nconnect_timeout = "2 s"\n{more}'
         )
         self.path.write_text(self.text)
-        confined = ("taskset", "-c", core) if core else ()
+        placed = ("taskset", "-c", core) if core else ()
         limited = ("prlimit", f"--nofile={descriptors}")
-        self.command = (*limited, *confined, str(SERVICE), "run", str(self.path))
+        self.command = (*limited, *placed, *under.split(), str(SERVICE), "run", str(self.path))
         self.start()
 
     def start(self) -> None:
@@ -296,7 +303,9 @@ class Haproxy(Proxy):
     Args:
         world: where it runs.
         core: the processor it is confined to.
+        under: a command in front of the program.
         descriptors: limit of its open files.
+        lines: more lines of `defaults`.
         dark: milliseconds for which a leg may be dark.
         maxconn: connections at a time; empty for as many as it finds descriptors for.
     """
@@ -308,7 +317,9 @@ class Haproxy(Proxy):
         world: World,
         *,
         core: str = "",
+        under: str = "",
         descriptors: str = str(DESCRIPTORS),
+        lines: str = "",
         dark: str = "600000",
         maxconn: str = str(DESCRIPTORS // 2 - 150),
     ) -> None:
@@ -318,7 +329,7 @@ class Haproxy(Proxy):
             f"global\n  nbthread 1\n  maxpipes 20\n{f'  maxconn {maxconn}' if maxconn else ''}\n"
             f"defaults\n  mode tcp\n  option splice-auto\n  timeout connect 2s\n  retries 0\n"
             "  timeout client 10m\n  timeout server 10m\n"
-            "  option tcpka\n  clitcpka-idle 1s\n  clitcpka-intvl 1s\n  srvtcpka-idle 1s\n  srvtcpka-intvl 1s\n"
+            f"  option tcpka\n  clitcpka-idle 1s\n  clitcpka-intvl 1s\n  srvtcpka-idle 1s\n  srvtcpka-intvl 1s\n{lines}"
             f"listen all\n  bind 0.0.0.0:3129 transparent tcp-ut {dark}\n"
             f"  bind [::]:3129 transparent v6only tcp-ut {dark}\n"
             f"  server origin * source 0.0.0.0 usesrc clientip tcp-ut {dark}\n"
@@ -327,7 +338,8 @@ class Haproxy(Proxy):
             world.router.execute(route)
         world.router.execute("nft -f -", RULES)
         confined = ("taskset", "-c", core) if core else ()
-        self.command = (*("prlimit", f"--nofile={descriptors}"), *confined, str(HAPROXY), "-db", "-f", str(self.path))
+        limited = ("prlimit", f"--nofile={descriptors}")
+        self.command = (*limited, *confined, *under.split(), str(HAPROXY), "-db", "-f", str(self.path))
         self.former: list[subprocess.Popen[str]] = []
         self.start()
 

@@ -85,8 +85,8 @@ def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
 
 def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, config = _program(tmp_path / "perigee-pep"), tmp_path / "pep.toml"
-    finding = "segment size\\tchain f\\tmss in the leg\\n"
-    program.write_text(f"#!/bin/sh\n[ $1 != host ] || printf '{finding}'\n")
+    told = "network: IPv4, router: clients at lan0; before NAT\nsegment size: chain f: tcp; mss in the leg"
+    program.write_text(f"#!/bin/sh\n[ $1 != doctor ] || echo '{told}'\n")
     monkeypatch.setenv("PERIGEE_PEP", str(program))
     sysctls = tmp_path / "proc/sys/net/ipv4"
     for name, text in {
@@ -102,7 +102,8 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     config.write_text(f'[transparent]\ninterfaces = ["lan0", "lan1"]\n{legs}{rules}[limits]\nconnections = 1\n')
     found = {one.name: one for one in proxy_checks(config, tmp_path)}
     assert found["rp_filter, all"].fix == "sudo sysctl -w net.ipv4.conf.all.rp_filter=2"
-    assert (found["segment size"].found, found["segment size"].fix) == ("chain f", "mss in the leg")
+    assert (found["network"].ok, found["network"].found) == (True, "IPv4, router: clients at lan0; before NAT")
+    assert (found["segment size"].found, found["segment size"].fix) == ("chain f: tcp", "mss in the leg")
     assert (found["congestion, sky"].ok, found["congestion, sky"].found) == (False, "cubic is used")
     assert (found["tcp_rmem, sky"].ok, found["tcp_wmem, sky"].ok) == (True, False)
     assert found["tcp_wmem, sky"].fix == 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 3000000"'

@@ -31,7 +31,7 @@ pub const MEMORY: Key = key(
     "memory",
     Kind::Time { min: Time::from_millis(100), max: Time::from_secs(86_400) },
     "10 s",
-    "Silence after which any connection is short again; one slower than `short` in this time stays so.",
+    "Silence after which any connection is short again; one that is slower by itself than `short` in this time stays so.",
 );
 /// [`Policy::savings`].
 pub const SAVINGS: Key = key(

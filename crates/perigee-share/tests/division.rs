@@ -132,3 +132,29 @@ fn short_connections_of_a_subscriber_go_first_and_what_they_leave_is_shared_equa
     let rates = bps(allocator.allocate(Rate::from_bps(20_000_000), INTERVAL, &mut one, &connections));
     assert_eq!(rates, [650_000, 5_250_000, 100_000]);
 }
+
+#[test]
+fn homes_whose_connections_are_slow_by_their_share_get_no_more_than_those_with_one() {
+    // Each of two or more sends less than 26 kB/s, which is what one that is slow by itself gets back.
+    let policy = Policy::default();
+    let anyone = Subscriber { weight: 1, floor: Rate::ZERO, ceiling: Rate::UNLIMITED, saved: policy.savings };
+    let mut homes = [anyone; 48];
+    let of_home = |home: u32| (0..1 << (home % 4)).map(move |_| home);
+    let of = |subscriber| Connection { subscriber, spent: Bytes::ZERO, demand: Rate::UNLIMITED };
+    let mut connections: Vec<Connection> = (0..48).flat_map(of_home).map(of).collect();
+    let mut allocator = Allocator::new(policy);
+    let mut sums = [0u64; 48];
+    for at in 0..7_000 {
+        let rates = allocator.allocate(Rate::from_bps(19_600_000), INTERVAL, &mut homes, &connections);
+        for (connection, rate) in connections.iter_mut().zip(rates) {
+            let is_held = *rate < connection.demand;
+            connection.spent = policy.spent(connection.spent, rate.bytes_in(INTERVAL), INTERVAL, is_held);
+        }
+        // The first transfers of each are short.
+        if at >= 2_000 {
+            sums.iter_mut().zip(allocator.of_subscribers()).for_each(|(sum, rate)| *sum += rate.as_bps());
+        }
+    }
+    let (least, most) = (sums.iter().min().unwrap(), sums.iter().max().unwrap());
+    assert!(most - least <= least / 50, "{sums:?}");
+}

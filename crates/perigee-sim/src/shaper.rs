@@ -4,7 +4,7 @@
 //! pacing rate. So what is too much waits in the proxy's buffers, where the window of the leg before closes, and not in the queue of the
 //! link. A subscriber is the host that opens connections. All else that the link is offered, such as datagrams and ACKs, leaves its share.
 
-use perigee_share::{Allocator, Connection, Subscriber};
+use perigee_share::{mean_of_late, Allocator, Connection, Subscriber};
 use perigee_study::{FlowSpec, LinkQueue, Opener, Scenario};
 use perigee_tcp::{Endpoint, Info};
 use perigee_units::{Bytes, Rate, Ratio, Time};
@@ -60,8 +60,10 @@ pub(crate) struct Account {
     spent: Bytes,
     payload: u64,
     packets: u64,
-    /// Rate of payload of late, bit/s.
-    recent: u64,
+    /// Mean rate of payload of late.
+    recent: Rate,
+    /// Whether it got less than it could use.
+    is_held: bool,
     is_bound: bool,
 }
 
@@ -128,8 +130,8 @@ impl Shaper {
         let account = &mut *end.account;
         let (moved, packets) = (payload.saturating_sub(account.payload), info.sent_packets - account.packets);
         (account.payload, account.packets) = (payload, info.sent_packets);
-        account.spent = self.spec.policy.spent(account.spent, Bytes::new(moved), INTERVAL);
-        account.recent = rate_of(moved, INTERVAL).as_bps().max(account.recent - account.recent.div_ceil(FADES));
+        account.spent = self.spec.policy.spent(account.spent, Bytes::new(moved), INTERVAL, account.is_held);
+        account.recent = mean_of_late(account.recent, rate_of(moved, INTERVAL));
         let demand = demand(&info, size, has_more, account.recent);
         let demand = size.packets_of(demand, self.overhead);
         self.own.bytes += moved + packets * size.headers;
@@ -169,6 +171,7 @@ impl Shaper {
             self.connections.clear();
         }
         let is_enough = share >= demand;
+        end.account.is_held = !is_enough;
         if is_enough && !end.account.is_bound {
             return;
         }
@@ -205,13 +208,13 @@ impl ProxyEnd<'_> {
 
 /// The rate of payload that an end could use: with more to send a window in each round trip, in slow start two; otherwise what it has sent
 /// of late, and a little more. One that gets as much has no bound, so that nothing need be kept for a window that grows slowly.
-fn demand(info: &Info, size: Size, has_more: bool, recent: u64) -> Rate {
+fn demand(info: &Info, size: Size, has_more: bool, recent: Rate) -> Rate {
     let window = (u64::from(info.cwnd) * size.payload).min(u64::from(info.peer_window));
     let round_trip_us = info.rtt_min.map_or(1, |least| least.as_micros().max(1));
     let per_round_trip = window * 8_000_000 / round_trip_us;
     let is_slow_start = info.ssthresh.is_none_or(|ssthresh| info.cwnd < ssthresh);
     let possible = if is_slow_start { per_round_trip * 2 } else { per_round_trip };
-    Rate::from_bps(if has_more { possible } else { possible.min(recent * 5 / 4) })
+    Rate::from_bps(if has_more { possible } else { possible.min(recent.as_bps() * 5 / 4) })
 }
 
 /// The host that opens the connections of a flow.
@@ -235,8 +238,6 @@ fn rate_of(bytes: u64, time: Time) -> Rate {
 pub(crate) const INTERVAL: Time = Time::from_millis(20);
 /// Time over which what bypasses the proxy is counted.
 const READ: Time = Time::from_millis(200);
-/// How fast a rate of late fades: by an eighth with each division.
-const FADES: u64 = 8;
 /// Least rate of a connection, bytes per second, as in the service: TCP cannot shorten a pause that has begun, and with 8,000 the 180
 /// connections of 48 homes get more than the 20 Mbit/s that they share.
 const SLOWEST: u64 = 2_000;

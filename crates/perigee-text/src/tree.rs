@@ -334,8 +334,9 @@ pub fn clip(text: &str) -> String {
 /// assert_eq!(one_line("a\n\u{1b}[31mb\u{202e}"), "a\\n\\u{1b}[31mb\\u{202e}");
 /// ```
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    // Most texts are plain, which is seen faster in bytes.
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(is_obeyed) {
+    // Most texts are plain, which is seen fastest in all of their bytes: several at once, without a branch.
+    let is_plain = text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
+    if is_plain || !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
     let escaped = |c: char| if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() };

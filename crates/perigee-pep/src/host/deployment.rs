@@ -25,11 +25,13 @@ struct Way {
     router: Option<String>,
 }
 
-/// Returns the networks that the service is put into, one for each version of IP that it serves, in words.
+/// Returns the networks that the service is put into, one for each version of IP that it serves, in words; none if the
+/// rules of this host cannot be read.
 pub(crate) fn deployments(config: &Config) -> Vec<String> {
     let Some(transparent) = &config.transparent else { return Vec::new() };
     let ports = Port::all(transparent);
-    let rules = answer("nft -t list ruleset", None).unwrap_or_default();
+    // Without the rules it would be a guess; the survey says why they cannot be read.
+    let Ok(rules) = answer("nft -t list ruleset", None) else { return Vec::new() };
     let translates = ["masquerade", "snat "].iter().any(|word| rules.contains(word));
     Place::all(config, transparent, &ports).iter().map(|place| place.in_words(config, &ports, translates)).collect()
 }

@@ -21,10 +21,4 @@ impl Finding {
     pub(super) fn new(name: &'static str, found: String, fix: String) -> Self {
         Self { name, found, fix }
     }
-
-    /// Its name, what was found, and the fix, between tabulators.
-    pub(crate) fn row(&self) -> String {
-        let Self { name, found, fix } = self;
-        format!("{name}\t{found}\t{fix}")
-    }
 }

@@ -1,7 +1,6 @@
 //! Rules and routes of this host that do not do with intercepted connections what they do with forwarded ones, and the fix.
 
 use std::fs;
-use std::io;
 
 use super::bridge::{self, Port};
 use super::deployment::lacking;
@@ -39,19 +38,6 @@ pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     findings.extend(of_bridges(&links, transparent, is_on));
     findings.extend(lacking);
     findings
-}
-
-/// Whether the rules of this host can be read: without that nothing can be said of them.
-///
-/// # Errors
-/// If `nft` is missing, or refuses.
-pub(crate) fn readable(config: &Config) -> io::Result<()> {
-    if config.transparent.is_none() {
-        return Ok(());
-    }
-    answer(RULESET, None)
-        .map(drop)
-        .map_err(|error| io::Error::other(format!("{error}; run this as root, and install nftables")))
 }
 
 /// Paths that are passed by because answers do not pass this host.

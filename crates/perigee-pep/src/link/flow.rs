@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use perigee_share::{Connection, Policy};
+use perigee_share::{mean_of_late, Connection, Policy};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::host::sys::{limit_rate, limit_unsent, limit_window, tcp_info};
@@ -95,10 +95,14 @@ impl Flow {
         for way in 0..2 {
             moved.bytes[way] = info.moved[way].saturating_sub(self.state.moved[way]);
             moved.segments[way] = u64::from(info.segments[way].wrapping_sub(self.state.segments[way]));
-            self.state.spent[way] = policy.spent(self.state.spent[way], Bytes::new(moved.bytes[way]), elapsed);
-            let rate = moved.bytes[way].saturating_mul(8_000_000_000) / elapsed.as_nanos();
-            self.state.recent[way] = rate.max(self.state.recent[way] - self.state.recent[way].div_ceil(FADES));
+            let is_held = self.state.is_held[way] && elapsed < SILENCE;
+            self.state.spent[way] = policy.spent(self.state.spent[way], Bytes::new(moved.bytes[way]), elapsed, is_held);
         }
+        let rates = moved.bytes.map(|bytes| bytes.saturating_mul(8_000_000_000) / elapsed.as_nanos());
+        let [sent, received] = self.state.recent;
+        self.state.recent[0] = mean_of_late(Rate::from_bps(sent), Rate::from_bps(rates[0])).as_bps();
+        // One that is held by its window gets this all at once, and nothing until the next round trip.
+        self.state.recent[1] = rates[1].max(received - received.div_ceil(FADES));
         (self.state.moved, self.state.segments, self.state.seen) = (info.moved, info.segments, now);
         self.segment = info.segment.map(|bytes| bytes.max(1));
         self.headers = self.tap.crossing.headers + if info.has_timestamps { TIMESTAMP_BYTES } else { 0 } + overhead;
@@ -135,10 +139,17 @@ impl Flow {
         (u128::from(on_link.as_bps()) * segment / (segment + headers)) as u64
     }
 
+    /// Whether its share is all that it could use.
+    fn is_enough(&mut self, share: Rate, way: usize) -> bool {
+        let is_enough = share.as_bps() >= self.on_link(self.demand[way], way);
+        self.state.is_held[way] = !is_enough;
+        is_enough
+    }
+
     /// Limits what it sends to its share. One that has had all that it could use stays without limit, so that its window goes out at
     /// once; one that has a limit, and needs none, gets the link's: the kernel raises a rate only with the next acknowledgement.
     pub(super) fn send_at(&mut self, share: Rate, link: Rate) -> io::Result<()> {
-        let is_enough = share.as_bps() >= self.on_link(self.demand[0], 0);
+        let is_enough = self.is_enough(share, 0);
         if is_enough && self.state.limits[0].is_none() {
             return Ok(());
         }
@@ -159,8 +170,7 @@ impl Flow {
 
     /// Limits what it is sent by the window that it offers, which a round trip later is the sender's rate.
     pub(super) fn receive_at(&mut self, share: Rate) -> io::Result<()> {
-        let is_enough = share.as_bps() >= self.on_link(self.demand[1], 1);
-        let window = if is_enough {
+        let window = if self.is_enough(share, 1) {
             NO_WINDOW
         } else {
             let rate = Rate::from_bps(self.payload(share, 1));
@@ -177,6 +187,7 @@ impl Flow {
 
     /// Takes the limit of a direction away.
     pub(super) fn release(&mut self, way: usize) {
+        self.state.is_held[way] = false;
         if self.state.limits[way].take().is_none() {
             return;
         }
@@ -237,10 +248,12 @@ const TIMESTAMPS: u8 = 1;
 const TIMESTAMP_BYTES: u64 = 12;
 /// Time that the first bytes of a connection are taken to have come in.
 const FIRST: Time = Time::from_millis(20);
-/// How fast what was sent of late fades: by an eighth with each look.
+/// How fast the highest rate that was received of late fades: by an eighth with each look.
 const FADES: u64 = 8;
 /// Time without a byte after which a connection is not looked at.
 const QUIET: Time = Time::from_millis(200);
+/// Time without a byte after which it is no longer its share that holds it: longer than between two segments at the least rate.
+const SILENCE: Time = Time::from_secs(1);
 /// Part of a limit below which it is not changed.
 const STEP: u64 = 64;
 /// Least rate of a connection, bytes per second: low enough that 1,000 of them share 20 Mbit/s, and a pause after two segments, which

@@ -43,8 +43,10 @@ pub(crate) struct TapState {
     pub(crate) moved: [u64; 2],
     pub(crate) segments: [u32; 2],
     pub(crate) spent: [Bytes; 2],
-    /// Rate of payload of late, bit/s.
+    /// Rate of payload of late, bit/s: the mean of what was sent, the highest of what was received.
     pub(crate) recent: [u64; 2],
+    /// Whether it got less than it could use.
+    pub(crate) is_held: [bool; 2],
     /// Limits that its socket has: rate, bytes per second, and window, bytes.
     pub(crate) limits: [Option<u64>; 2],
 }

@@ -22,6 +22,7 @@ CONNECTIONS = 10_000
 """Defaults of `transparent.table` and `limits.connections`."""
 PATIENCE_S = 30
 INTERCEPTION = "interception"
+NETWORK = "network"
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
 """Capabilities for the TUN device and ICMP messages, with their bits (capabilities(7))."""
 STRICT = "1"
@@ -86,13 +87,15 @@ def _interception(transparent: dict[str, Any] | None, config: Path) -> Iterator[
 
 
 def _host(program: str, config: Path) -> Iterator[Check]:
-    """Say which network the service is in, and check what it needs there: the program finds both."""
-    done = _said(program, "host", str(config))
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    for name, found, fix in rows:
-        yield Check(name, not fix, found, INTERCEPTION, fix)
-    if not any(fix for _, _, fix in rows):
-        yield Check("rules and routes of this host", True, "none stands in the way", INTERCEPTION, "")
+    """Say which network the service is in, and check what it needs there, as the lines of the program's doctor."""
+    done = _said(program, "doctor", str(config))
+    for line in done.stdout.splitlines():
+        name, _, told = line.partition(": ")
+        found, _, fix = (told, "", "") if name == NETWORK else told.partition("; ")
+        if told:
+            yield Check(name, not fix, found, INTERCEPTION, fix)
+        else:
+            yield Check("rules and routes of this host", True, line, INTERCEPTION)
 
 
 def _device(transparent: dict[str, Any], rules: list[dict[str, Any]], root: Path) -> Iterator[Check]:
