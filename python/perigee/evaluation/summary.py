@@ -50,12 +50,12 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     near, left = ([one for one in of[Verdict.UNDECIDED] if bool(one.left_open) == is_left] for is_left in (False, True))
     unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
     if of[Verdict.FAIL]:
-        count = len(findings) - len(of[Verdict.UNKNOWN])
+        count = sum(one.verdict.is_judged for one in findings)
         no = "Not on the Internet: it needs ECN, and networks made for it" if candidate.scalable else "No"
         failed = of[Verdict.FAIL]
         deploy = f"{no}. {candidate.called} fails {len(failed)} of {count} criteria: {_listed(failed)}."
     elif any(one.criterion.id.startswith(SAFETY) for one in unknown):
-        measured = len(findings) - len(of[Verdict.UNKNOWN])
+        measured = sum(one.verdict.is_judged for one in findings)
         were = "was" if measured == 1 else "were"
         deploy = (
             f"Not judged as a whole: of {len(findings)} criteria {measured} {were} measured for {candidate.called}: "
@@ -73,7 +73,7 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
             f"{use}. {candidate.called} fails no criterion that is measured here. RFC 9743 asks for evidence "
             "from the Internet before its status can be more than Experimental."
         )
-    environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
+    environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict.is_judged]
     holds = sum(one.verdict is Verdict.PASS for one in environments)
     where = []
     if environments:
@@ -81,6 +81,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
+    if of[Verdict.NOT_JUDGED]:
+        missing.append(f"Measured and not judged, as a scavenger's own: {_listed(of[Verdict.NOT_JUDGED])}.")
     if near:
         missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
     if left:

@@ -9,15 +9,13 @@ from typing import Any
 from perigee.evaluation.rules import Verdict
 from perigee.numbers import with_spread
 
-NOT_JUDGED = "not judged"
-"""The verdict of a standing where figures have no threshold, as a scavenger's own."""
 LETTERS: Mapping[str, str] = {
     Verdict.PASS: "+",
     Verdict.FAIL: "**F**",
     Verdict.DOCUMENT: "d",
     Verdict.UNDECIDED: "?",
+    Verdict.NOT_JUDGED: "n",
     Verdict.UNKNOWN: "",
-    NOT_JUDGED: "n",
 }
 """The mark of each verdict in a table."""
 LEGEND = (
