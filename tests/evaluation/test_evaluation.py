@@ -249,7 +249,11 @@ def test_over_quic_what_is_about_tcp_says_so_and_all_else_can_be_run() -> None:
 
 
 def test_a_scavenger_is_not_judged_by_what_it_gets_itself() -> None:
-    assert evaluated("ledbat_pp", "7.11").reason == ONLY_PRINTED
+    own = evaluated("ledbat_pp", "7.11")
+    assert (own.verdict, own.reason) == (Verdict.NOT_JUDGED, ONLY_PRINTED)
+    said = summarize(candidate("ledbat_pp"), [own])
+    assert "Measured and not judged, as a scavenger's own: 7.11." in said.missing
+    assert "environment" not in said.where
     beside = evaluated("ledbat_pp", "5.2.1")
     assert {one.measure.scavenger: one.verdict for one in beside.measures} == dict.fromkeys((False, True), Verdict.PASS)
 
@@ -315,7 +319,8 @@ def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tm
     assert pages[0] == pages[1]
     found = json.loads(pages[0][1])
     assert (found["longest_run_s"], found["transport"]) == (pytest.approx(60, abs=1), "tcp")
-    assert found["verdicts"] == {"pass": 1, "fail": 1, "not met, document it": 0, "undecided": 0, "not measured": 28}
+    counts = {"pass": 1, "fail": 1, "not met, document it": 0, "undecided": 0, "not judged": 0, "not measured": 28}
+    assert found["verdicts"] == counts
     assert found["candidate"]["name"] == "endless_start"
     assert len(found["candidate"]["sha256"]) == 64
     high_loss = next(one for one in found["criteria"] if one["id"] == "5.1.3")

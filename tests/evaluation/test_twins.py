@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Twins of CUBIC and Reno, which differ by a constant of no meaning, pass what CUBIC and Reno pass.
+"""Twins of CUBIC and Reno, which differ by the least step of a constant, pass what CUBIC and Reno pass.
 
-`tools/verdicts.py twins` has all of them in forty seeds.
+`tools/verdicts.py near` has all of them in forty seeds.
 """
 
 from __future__ import annotations

@@ -237,7 +237,9 @@ class Evidence:
             ]
         )
         verdict = worst(one.verdict for one in judged if one.verdict)
-        reason = ONLY_PRINTED if verdict is Verdict.UNKNOWN else self._criterion.reason
+        reason = self._criterion.reason
+        if self._scavenger and verdict is Verdict.UNKNOWN:
+            verdict, reason = Verdict.NOT_JUDGED, ONLY_PRINTED
         return Finding(self._criterion, verdict, reason, judged, longest_s=self._longest_s)
 
     def _lacks(self, measure: Measure) -> bool:

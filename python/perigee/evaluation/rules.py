@@ -20,7 +20,13 @@ class Verdict(StrEnum):
     FAIL = "fail"
     DOCUMENT = "not met, document it"
     UNDECIDED = "undecided"
+    NOT_JUDGED = "not judged"
     UNKNOWN = "not measured"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a figure has a verdict; those of a scavenger's own are measured, and have none."""
+        return self not in (Verdict.NOT_JUDGED, Verdict.UNKNOWN)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ LOSS_FROM_S = 10.0
 """When losses and silences begin in the study of 5.1.1, s."""
 SETTLED_S = 30.0
 """Time that a sender has to back off: 50 of the longest round trips, s."""
+STRETCH_S = 5.0
+"""Length of the stretches of that time of which the median counts, s."""
 SILENCE_S = 60.0
 """Length of the silence, s."""
 LAST_GAPS = 4
@@ -26,10 +28,16 @@ PAYLOAD_SHARE = 1448 / 1500
 
 
 def packets_per_round_trip(tables: Tables) -> pl.DataFrame:
-    """Return the packets sent per round trip where at least 30 % are lost, once a sender had time to back off."""
+    """Return the packets sent per round trip where at least 30 % are lost, once a sender had time to back off.
+
+    It is the median of stretches. A timeout that turns out to be spurious gives a sender its window back, and it backs
+    off again: a mean is that of the one stretch in which this happened, in few runs, so that no rounds decide it.
+    """
     series = tables.series("loss").filter((pl.col("loss") >= 30) & (pl.col("t_s") > LOSS_FROM_S + SETTLED_S))
-    longest = pl.col("t_s").max() - (LOSS_FROM_S + SETTLED_S)
-    return figures(series, pl.col("sent_packets").sum() / longest * pl.col("rtt").first() / 1e3)
+    stretch = ((pl.col("t_s") - 1e-6) / STRETCH_S).floor()
+    by_stretch = series.group_by("run", "cell", "cc", "round", stretch.alias("stretch"), maintain_order=True)
+    sent = by_stretch.agg(packets=pl.col("sent_packets").sum() / STRETCH_S * pl.col("rtt").first() / 1e3)
+    return figures(sent, pl.col("packets").median())
 
 
 def duplicates(tables: Tables) -> pl.DataFrame:

@@ -59,7 +59,7 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     """Return what a reader asks of an evaluation first: what fails, where it holds, and what is missing."""
     of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
     near, left = ([one for one in of[Verdict.UNDECIDED] if bool(one.left_open) == is_left] for is_left in (False, True))
-    environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
+    environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict.is_judged]
     holds = sum(one.verdict is Verdict.PASS for one in environments)
     where = []
     if special := [one for one in of[Verdict.FAIL] if one.criterion.id[0] == "7"]:
@@ -71,6 +71,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     if of[Verdict.DOCUMENT]:
         where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
     missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
+    if of[Verdict.NOT_JUDGED]:
+        missing.append(f"Measured and not judged, as a scavenger's own: {_listed(of[Verdict.NOT_JUDGED])}.")
     if near:
         missing.append(f"Undecided, with an interval about a threshold: {_listed(near)}.")
     missing.append(left_words(left))
@@ -91,7 +93,7 @@ def _answer(
         lead = f"{CONTROLLED} " if candidate.scalable else ""
         return f"{lead}{called} {_failed(of[Verdict.FAIL], findings)}"
     if any(one.criterion.id.startswith(SAFETY) for one in not_chosen):
-        measured = len(findings) - len(of[Verdict.UNKNOWN])
+        measured = sum(one.verdict.is_judged for one in findings)
         were = "was" if measured == 1 else "were"
         counts = f"of {len(findings)} criteria {measured} {were} measured for {called}: {_counts(of)}"
         return f"Not judged as a whole: {counts}."
@@ -118,7 +120,7 @@ def _failed(failed: Sequence[Finding], findings: Sequence[Finding]) -> str:
     measured = [
         one
         for one in findings
-        if one.verdict is not Verdict.UNKNOWN and not one.criterion.is_further and not one.criterion.follows
+        if one.verdict.is_judged and not one.criterion.is_further and not one.criterion.follows
     ]
     said = (
         [f"fails {len(of_rfc)} of {len(measured)} measured criteria of RFC 9743: {_listed(of_rfc)}"] if of_rfc else []

@@ -10,15 +10,13 @@ from perigee.evaluation.rules import Verdict
 from perigee.evaluation.summary import P_IS, THRESHOLDS
 from perigee.numbers import with_spread
 
-NOT_JUDGED = "not judged"
-"""The verdict of a standing where figures have no threshold, as a scavenger's own."""
 LETTERS: Mapping[str, str] = {
     Verdict.PASS: "+",
     Verdict.FAIL: "**F**",
     Verdict.DOCUMENT: "d",
     Verdict.UNDECIDED: "?",
+    Verdict.NOT_JUDGED: "n",
     Verdict.UNKNOWN: "",
-    NOT_JUDGED: "n",
 }
 """The mark of each verdict in a table."""
 LEGEND = (

@@ -21,8 +21,6 @@ from perigee.engines.run.crew import Watch
 from perigee.errors import InputError, PerigeeError, RunError
 from perigee.evaluation.criteria import CRITERIA, VERSION
 from perigee.evaluation.criterion import Criterion
-from perigee.evaluation.judging import ONLY_PRINTED, Finding
-from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import evaluate
 from perigee.evaluation.several import Several
 from perigee.evaluation.studies import Order, key_of, study_of
@@ -31,7 +29,6 @@ from perigee.fitness.cells import CELLS
 from perigee.fitness.references import digest
 from perigee.keeper import kept
 from perigee.keeper.kept import Bar, Say
-from perigee.standing.markdown import NOT_JUDGED
 from perigee.standing.satellites import CANDIDATE, PROFILES, row, study
 from perigee.version import __version__
 
@@ -178,11 +175,6 @@ def in_kernel(name: str) -> dict[str, Any] | None:
     return {"release": platform.release(), "loads": True, "said": None}
 
 
-def said(finding: Finding) -> str:
-    """Return the word for a verdict, which tells what is measured and not judged from what is not measured."""
-    return NOT_JUDGED if finding.reason == ONLY_PRINTED else str(finding.verdict)
-
-
 def _row(order: Order, bar: Bar, say: Say) -> dict[str, Any]:
     name, chosen = order.candidate.name, order.chosen
 
@@ -208,8 +200,8 @@ def _row(order: Order, bar: Bar, say: Say) -> dict[str, Any]:
         "verdicts": [
             {
                 "id": one.criterion.id,
-                "verdict": said(one),
-                "figure": key_figure(one) if one.verdict is not Verdict.UNKNOWN else None,
+                "verdict": str(one.verdict),
+                "figure": key_figure(one) if one.verdict.is_judged else None,
                 "reason": one.reason or None,
                 "left_open": one.left_open or None,
                 "again": one.again or None,

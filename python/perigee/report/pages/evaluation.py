@@ -115,10 +115,11 @@ def report(
         sections.append(Section("undecided", f"Undecided: {len(undecided)}", blocks))
     if of[Verdict.PASS]:
         sections.append(Section("passed", f"Passed: {len(of[Verdict.PASS])}", _passed(of[Verdict.PASS])))
-    if of[Verdict.UNKNOWN]:
-        rows = [[_name(one), one.reason] for one in of[Verdict.UNKNOWN]]
-        reasons = table("not-measured", "Without a verdict, and why", ["Criterion", "Reason"], rows, words=(1,))
-        printed = [block for one in of[Verdict.UNKNOWN] for block in _details(one)]
+    if without := [*of[Verdict.NOT_JUDGED], *of[Verdict.UNKNOWN]]:
+        rows = [[_name(one), str(one.verdict), one.reason] for one in without]
+        head = ["Criterion", "", "Reason"]
+        reasons = table("not-measured", "Without a verdict, and why", head, rows, words=(1, 2))
+        printed = [block for one in without for block in _details(one)]
         sections.append(Section("not-measured", f"Without a verdict: {len(rows)}", [reasons, *printed]))
     rows = [[f"{one.section} {one.text}", text or "Not answered."] for one, text in answered(answers)]
     form = table("form", "Questions to the author", ["RFC 9743 asks", "Answer"], rows, words=(1,))

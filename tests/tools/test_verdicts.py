@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`tools/verdicts.py`: which cells are near a threshold, and when a twin misses what its original passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conftest import ROOT, program
+from judged_cells import around, judged
+from perigee.evaluation.rules import Rule, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+TIMES = Rule("at most 1.25 times CUBIC's", of_cubic=1.25)
+LIMIT = Rule("at most 2 %", limit=2)
+SCATTERED = [1.0, 9.0, 2.0, 1.0, 1.5, 1.0]
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> ModuleType:
+    return program(ROOT / "tools" / "verdicts.py")
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "near"),
+    [
+        (TIMES, {"mine": around(2.0, rounds=3), "cubic": around(2.0, rounds=3)}, False),
+        (TIMES, {"mine": around(2.1, rounds=3), "cubic": around(2.0, rounds=3)}, True),
+        (TIMES, {"mine": [1.0, 2.0, 3.0], "cubic": [3.0, 1.0, 2.0]}, True),
+        (LIMIT, {"mine": around(1.5, rounds=3)}, False),
+        (LIMIT, {"mine": around(1.7, rounds=3)}, True),
+        (LIMIT, {"mine": around(1.5, rounds=6)}, True),
+        (LIMIT, {"mine": SCATTERED[:3]}, True),
+        (LIMIT, {"mine": [9.0] * 3}, False),
+    ],
+    ids=["as CUBIC", "worse than CUBIC", "as CUBIC, scattered", "far", "within 20 %", "more rounds", "open", "beyond"],
+)
+def test_a_cell_is_near_where_another_seed_could_decide_otherwise(
+    verdicts: ModuleType, rule: Rule, values: dict[str, list[float]], near: bool
+) -> None:
+    found = judged(rule, **values)
+    assert verdicts.is_near(found, found.cells[0]) is near
+
+
+def rows(twin: Sequence[str]) -> list[dict[str, Any]]:
+    names = {"reno": ["pass"] * len(twin), "reno_beta": list(twin)}
+    return [{"cell": "delay doubled", "verdicts": names, "times": {name: [0.9] * len(twin) for name in names}}]
+
+
+def test_the_page_tells_seeds_that_all_cells_have_from_those_of_one_and_why_a_twin_misses(
+    verdicts: ModuleType,
+) -> None:
+    missed = rows([Verdict.PASS] * 2 + [Verdict.UNDECIDED])
+    near = {"date": "today", "rows": {"7.3": missed, "7.4": [], "7.5": rows([Verdict.PASS] * 2)}}
+    page = verdicts.page({"sizes": None, "near": near, "whole": None}, ["7.3", "7.4", "7.5", "7.6"])
+    assert "passes all that its original passes: reno_beta 2 of 2. The rule asks for 95 %: met by all." in page
+    assert "missed by reno_beta in 7.3, *delay doubled*, 2 of 3." in page
+    assert "its figure is 0.900 of the threshold" in page
+    assert "No cell is near in 7.4." in page
+    assert "Not measured: 7.6." in page
+    assert "| 7.3 | delay doubled | 3 (0.90) | 2, 1 undecided (0.90) |" in page
+
+
+def test_what_no_twin_misses_any_more_is_not_explained(verdicts: ModuleType) -> None:
+    near = {"date": "today", "rows": {"7.3": rows([Verdict.PASS] * 40)}}
+    page = verdicts.page({"sizes": None, "near": near, "whole": None}, ["7.3"])
+    assert "`reno_beta` in" not in page
