@@ -35,7 +35,7 @@ use std::thread;
 
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
-use perigee_results::{ReleaseRow, Standing, Tables};
+use perigee_results::{Name, ReleaseRow, Standing, Tables};
 use perigee_sim::Logged;
 use perigee_study::{read_link, Run};
 use perigee_units::Time;
@@ -176,17 +176,16 @@ fn carry(
 
 /// Adds the lateness of each link's departures.
 fn write_releases(run: &Run, reports: &[LinkReport], tables: &mut Tables) {
-    let us = |time: Time| time.as_nanos() as f64 * 1e-3;
     for (link, report) in run.scenario.links.iter().zip(reports) {
-        tables.releases.push(ReleaseRow {
-            run: run.index,
-            link: link.name.clone(),
-            released_packets: report.released,
-            late_p50_us: us(report.lateness_p50),
-            late_p99_us: us(report.lateness_p99),
-            late_max_us: us(report.lateness_max),
-        });
+        let late = [report.lateness_p50, report.lateness_p99, report.lateness_max];
+        tables.releases.push(release_row(run, &link.name, report.released, late));
     }
+}
+
+/// A row of how late packets left, from the median of their lateness, its 99th percentile and the largest.
+fn release_row(run: &Run, link: &Name, released_packets: u64, late: [Time; 3]) -> ReleaseRow {
+    let [late_p50_us, late_p99_us, late_max_us] = late.map(|time| time.as_nanos() as f64 * 1e-3);
+    ReleaseRow { run: run.index, link: link.clone(), released_packets, late_p50_us, late_p99_us, late_max_us }
 }
 
 /// Checks before a run that it can be executed here.
