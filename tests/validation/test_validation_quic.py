@@ -38,6 +38,7 @@ def test_the_page_explains_what_misses_and_nothing_else(sockets: ModuleType, mon
     )
     simulated = "19.00 | 19.00 to 19.00 | 19.00 | 45.0 | 46.5 to 50.1 | 50.0 | 0.10 | 0.10 to 0.10 | 0.10 | yes |"
     assert f"| 20x40 | bbr3 | 40 | 100 | 2000 | {simulated}" in page
+    assert "Of those that miss 1 of 1 come to the same in virtual time" in page
     assert "A cause." in page and "of then" not in page
     nothing = sockets.page([within], {}, 1)
     assert "Nothing misses." in nothing and "with the lateness" not in nothing

@@ -50,7 +50,7 @@ HEAD = """\
 # QUIC on sockets beside QUIC in virtual time
 
 **Of the study's {study} cells {cells} were compared here, and {missing} are missing. Of those compared {judged} \
-can be judged, and {within} are within. {missed}**{absent}
+can be judged, and {within} are within. {missed}{explained}**{absent}
 
 `make validate`, as root, carries the study [validation/quic](../../validation/quic/study.toml) out on both engines
 and writes this page: the same flow and the same stack, once with links and keys that cost nothing in virtual time,
@@ -74,7 +74,8 @@ LATE_HEAD = """\
 Each cell that misses, simulated again with links whose delay has the lateness of its sockets as jitter, that of the
 link's releases and that of the ends together, drawn anew each millisecond in both directions: a log-normal distribution
 with their median and 99th percentile, and in 1 % of the time a Pareto tail from there to the latest packet. The least
-and the most of {rounds} rounds. Where the sockets came to something between, real time is the cause.
+and the most of {rounds} rounds. Where the sockets came to something between, real time is the cause. How late a link
+takes up what ends send nobody measures, so it is not in it.
 
 | link | congestion control | late, us: median | one in 100 | latest | Mbit/s: simulated | with lateness | sockets \
 | round trip, ms: simulated | with lateness | sockets | lost, %: simulated | with lateness | sockets | as the sockets |
@@ -264,6 +265,7 @@ def page(cells: Sequence[Cell], late: dict[str, Range], rounds: int, repeat_late
         missing=sum(map(len, absent.values())),
         absent=f" Missing: {'; '.join(said)}." if said else "",
         missed=_missed(cells),
+        explained=f" {_explained(cells, late)}" if late else "",
     )
     by_hand = differences(FOLDER / "differences.toml")
     why = {
@@ -272,6 +274,12 @@ def page(cells: Sequence[Cell], late: dict[str, Range], rounds: int, repeat_late
         if cell.label in missed and (why := by_hand.get(cell.label) or _why_late(cell, late.get(cell.label)))
     }
     return "".join([head, *(cell.row() for cell in cells), *_late_rows(cells, late), *reasons(missed, why)])
+
+
+def _explained(cells: Sequence[Cell], late: dict[str, Range]) -> str:
+    """Return how many cells that miss are as their sockets once they are simulated with their lateness."""
+    are = [not late[cell.label].misses(cell.emu.values) for cell in cells if cell.label in late]
+    return f"Of those that miss {sum(are)} of {len(are)} come to the same in virtual time with their lateness."
 
 
 def _why_late(cell: Cell, late: Range | None) -> str:
