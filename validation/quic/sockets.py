@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Carries downloads over QUIC out on both engines, and writes docs/models/validation-quic.md.
 
-What misses is simulated again with the lateness of its sockets in the links: whether real time is the cause.
+Cells that miss are simulated again with the lateness of their sockets in the links: whether real time is the cause.
 Ctrl-C loses nothing but the run under way: the same command goes on.
 """
 
@@ -103,14 +103,14 @@ class Lateness:
 
     @property
     def processes(self) -> str:
-        """The same as processes of a delay, in TOML: a log-normal body, and a Pareto tail to the latest."""
+        """Processes of a delay with this lateness, in TOML: a log-normal body, and a Pareto tail to the latest."""
         median = max(self.median_us, 1.0)
         p99 = max(self.p99_us, median)
         sigma = math.log(p99 / median) / P99_SIGMAS
         body = f'body = {{ kind = "log-normal", median = "{1000 * median:.0f} ns", sigma = {sigma:.4f} }}'
         if self.max_us <= p99 or self.packets <= 100:
             return body
-        # Of the packets beyond the 99th percentile one was as late as the latest.
+        # One of the packets beyond the 99th percentile was as late as the latest.
         shape = max(math.log(self.packets / 100) / math.log(self.max_us / p99), 0.1)
         bounds = f'min = "{1000 * p99:.0f} ns", max = "{1000 * self.max_us:.0f} ns", shape = {min(shape, 100):.4f}'
         return f'{body}, tail = {{ kind = "pareto", share = "1 %", every = "1 ms", {bounds} }}'
