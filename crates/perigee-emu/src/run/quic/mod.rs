@@ -24,7 +24,7 @@ use perigee_units::Time;
 
 use crate::link::histogram::Histogram;
 use crate::os::clock::{wake_precisely, RunClock};
-use crate::run::release_row;
+use crate::run::releases::release_row;
 use crate::run::sockets::{FlowEnd, PRIORITY};
 
 pub(crate) use keys::RealKeys;
