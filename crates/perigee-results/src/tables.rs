@@ -333,11 +333,12 @@ table!(Events, EventRow, "events",
 });
 
 table!(Releases, ReleaseRow, "releases",
-    "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. \
+    "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link; \
+     and how late the ends of a flow over QUIC took up arrivals and timers: a row per flow. \
      Empty in simulations." {
     run: u32, "", "Number of the run.";
-    link: Name, "", "Name of the link and its direction: `satellite.down`.";
-    released_packets: u64, "packets", "Packets released.";
+    link: Name, "", "Name of the link and its direction: `satellite.down`; or of the flow: `download`.";
+    released_packets: u64, "packets", "Packets released, or arrivals and timers.";
     late_p50_us: f64, "us", "Median lateness.";
     late_p99_us: f64, "us", "99th percentile of the lateness.";
     late_max_us: f64, "us", "Largest lateness.";

@@ -97,7 +97,7 @@ LINKS = (
     ),
     Link("household", "a household behind GEO, 25/3 Mbit/s, 680 ms", "geo-household"),
     Link("viasat2", "Viasat-2 with its gateway's queue", "viasat2"),
-    Link("skyplex", "GEO, TDMA on demand from the terminal", "skyplex", size=2_000_000),
+    Link("skyplex", "GEO, TDMA on demand from the terminal", "skyplex", size=1_000_000),
     Link("rcs2", "GEO, DVB-RCS2, return carriers on demand", "geo-rcs2"),
     Link("rain", "GEO, Ka band, adaptive modulation in rain", "geo-ka"),
     Link("meo", "MEO, 100 Mbit/s, 140 ms", "meo-o3b", {"link.rate": "100 Mbit/s"}, size=50_000_000),

@@ -27,6 +27,13 @@ impl RunClock {
         monotonic() - self.origin
     }
 
+    /// The run's time at an instant since 1970 of the recent past. Should this thread lose the core in between, it is too late, as if that
+    /// instant had been noticed late.
+    pub(crate) fn at(self, instant: Duration) -> Time {
+        let ago = since_1970().saturating_sub(instant);
+        self.now().checked_sub(Time::from_nanos(ago.as_nanos() as u64)).unwrap_or_default()
+    }
+
     /// Sleeps until a time of the run; false if stopped before.
     pub(crate) fn sleep_until(self, instant: Time, stop: &AtomicBool) -> bool {
         sleep_until(self.origin + instant, stop)

@@ -7,3 +7,4 @@ pub(crate) mod rcvlowat;
 pub(crate) mod signals;
 pub(crate) mod tcp_info;
 pub(crate) mod tun;
+pub(crate) mod udp;

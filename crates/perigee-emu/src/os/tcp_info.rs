@@ -131,7 +131,7 @@ fn get<const SIZE: usize>(socket: &impl AsFd, (level, name): (i32, i32)) -> io::
 }
 
 /// Sets an option whose value is a plain number.
-fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
+pub(super) fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel reads the size of the value, which lives for the call.
     let answer = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };

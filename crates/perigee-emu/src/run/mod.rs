@@ -21,6 +21,7 @@ mod population_report;
 mod probes;
 mod proxies;
 mod quic;
+mod releases;
 mod routes;
 mod settings;
 mod sockets;
@@ -35,13 +36,13 @@ use std::thread;
 
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
-use perigee_results::{ReleaseRow, Standing, Tables};
+use perigee_results::{Standing, Tables};
 use perigee_sim::Logged;
 use perigee_study::{read_link, Run};
 use perigee_units::Time;
 
 use crate::exec::ExecError;
-use crate::link::driver::{DirectedLink, Driver, LinkReport, ObserverPair};
+use crate::link::driver::{DirectedLink, Driver, ObserverPair};
 use crate::link::wire::TunWire;
 use crate::os::clock::{monotonic, since_1970, RunClock};
 use crate::os::namespace::Namespace;
@@ -54,6 +55,7 @@ use crate::run::flows::{impossible, Application, Flows};
 use crate::run::hosts::{ends, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
 use crate::run::proxies::Proxies;
+use crate::run::releases::write_releases;
 use crate::run::routes::Routes;
 use crate::run::settings::{settings, HostSettings};
 use crate::run::sockets::panicked;
@@ -172,21 +174,6 @@ fn carry(
         let carried = carrying.into_iter().try_for_each(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
         (driven, carried, following.join().unwrap_or_else(|_| Err(panicked())))
     })
-}
-
-/// Adds the lateness of each link's departures.
-fn write_releases(run: &Run, reports: &[LinkReport], tables: &mut Tables) {
-    let us = |time: Time| time.as_nanos() as f64 * 1e-3;
-    for (link, report) in run.scenario.links.iter().zip(reports) {
-        tables.releases.push(ReleaseRow {
-            run: run.index,
-            link: link.name.clone(),
-            released_packets: report.released,
-            late_p50_us: us(report.lateness_p50),
-            late_p99_us: us(report.lateness_p99),
-            late_max_us: us(report.lateness_max),
-        });
-    }
 }
 
 /// Checks before a run that it can be executed here.

@@ -1,6 +1,10 @@
 //! Flows over QUIC: the flow and the stack of the simulator, over UDP sockets of the kernel and on the wall clock.
 //!
 //! One thread has both ends of a flow's connections. What is measured is what the ends see: their datagrams have secrets on the way.
+//!
+//! The flow's time is that of its events, as in the simulator: the instant at which the kernel had a datagram, or for which a timer was set,
+//! in their order. Where the thread comes late to them, so does what the ends send then, as if the path had kept it; but no round trip and no
+//! pause begins or ends with the thread's own turn.
 
 mod keys;
 mod sockets;
@@ -18,11 +22,13 @@ use perigee_study::{FlowSpec, Opener, Quic, Run};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::link::histogram::Histogram;
 use crate::os::clock::{wake_precisely, RunClock};
+use crate::run::releases::release_row;
 use crate::run::sockets::{FlowEnd, PRIORITY};
 
 pub(crate) use keys::RealKeys;
-use sockets::Sockets;
+use sockets::{Arrival, Arrived, Sockets};
 use timers::Timers;
 
 /// The application of a flow over QUIC, before its start.
@@ -79,9 +85,20 @@ impl<'a> QuicApplication<'a> {
         let host = Host { sockets: self.sockets, timers: Timers::default(), trouble: None };
         let interval = self.run.scenario.measure.series.filter(|interval| *interval > Time::ZERO);
         let series = Series { next: interval.unwrap_or(Time::MAX), interval, is_whole: false };
-        let carried =
-            Carried { run: self.run, spec, flow, host, series, tables: Tables::default(), report: &self.report };
-        carried.carry(begins, clock, stop, self.number)
+        let carried = Carried {
+            run: self.run,
+            spec,
+            flow,
+            host,
+            clock,
+            latest: begins,
+            lateness: Histogram::new(),
+            arrived: Arrived::default(),
+            series,
+            tables: Tables::default(),
+            report: &self.report,
+        };
+        carried.carry(stop, self.number)
     }
 }
 
@@ -111,6 +128,12 @@ struct Carried<'a> {
     spec: &'a FlowSpec,
     flow: Box<dyn QuicFlow + 'a>,
     host: Host<'a>,
+    clock: RunClock,
+    /// The instant of the latest event: time never goes back.
+    latest: Time,
+    /// How long after their instants events are taken up, ns.
+    lateness: Histogram,
+    arrived: Arrived,
     series: Series,
     tables: Tables,
     report: &'a QuicReport,
@@ -125,52 +148,75 @@ struct Series {
 }
 
 impl Carried<'_> {
-    fn carry(mut self, begins: Time, clock: RunClock, stop: &AtomicBool, number: u32) -> io::Result<()> {
-        self.flow.on_instant(begins, &mut self.host);
+    fn carry(mut self, stop: &AtomicBool, number: u32) -> io::Result<()> {
+        self.flow.on_instant(self.latest, &mut self.host);
         while !stop.load(Ordering::Relaxed) {
-            let now = clock.now();
-            while let Some(what) = self.host.timers.take_due(now) {
+            // Before what is read: all datagrams of that time are then among it.
+            let now = self.clock.now();
+            self.take_in()?;
+            self.pass(now);
+            self.tell(now);
+            if let Some(error) = self.host.trouble.take() {
+                return Err(error);
+            }
+            let wake = self.next().min(now + LOOK);
+            self.host.sockets.wait(wake.checked_sub(self.clock.now()).unwrap_or_default())?;
+        }
+        let end = self.clock.now().min(self.run.scenario.time_limit);
+        self.flow.cut_off(end, Outcome::TimeLimit);
+        self.sample(end);
+        let qlogs = logs(&mut *self.flow, self.run, number);
+        self.flow.write(self.run.flow_row("emu", self.spec), end, &mut self.tables);
+        let late = [0.5, 0.99, 1.0].map(|share| Time::from_nanos(self.lateness.quantile(share)));
+        self.tables.releases.push(release_row(self.run, &self.spec.name, self.lateness.count(), late));
+        self.tell(end);
+        *self.report.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.tables, qlogs));
+        Ok(())
+    }
+
+    /// Takes in what has arrived, each datagram at its instant.
+    fn take_in(&mut self) -> io::Result<()> {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        self.host.sockets.read(self.clock, &mut arrived)?;
+        for (&Arrival { at, place, ecn, .. }, datagram) in arrived.each() {
+            self.pass(at);
+            let now = self.advance(at);
+            self.flow.arrived(now, place, datagram, ecn);
+            self.flow.turn(now, place, &mut self.host);
+        }
+        self.arrived = arrived;
+        Ok(())
+    }
+
+    /// Fires the timers that are due by then, and writes the rows, each at its instant.
+    fn pass(&mut self, until: Time) {
+        while self.next() <= until {
+            if self.series.next <= self.host.timers.next() {
+                let at = self.series.next;
+                self.sample(at);
+                self.series.next += self.series.interval.unwrap_or(Time::MAX);
+            } else if let Some((at, what)) = self.host.timers.take_first() {
+                let now = self.advance(at);
                 match what {
                     Wake::Timer(place) => self.flow.on_timer(now, place, &mut self.host),
                     Wake::Wait(connection) => self.flow.on_wait(now, connection, &mut self.host),
                     Wake::Instant => self.flow.on_instant(now, &mut self.host),
                 }
             }
-            while self.series.next <= now {
-                let at = self.series.next;
-                self.sample(at);
-                self.series.next += self.series.interval.unwrap_or(Time::MAX);
-            }
-            self.tell(now);
-            let wake = self.host.timers.next().min(self.series.next).min(now + LOOK);
-            self.receive(wake, clock)?;
-            if let Some(error) = self.host.trouble.take() {
-                return Err(error);
-            }
         }
-        let end = clock.now().min(self.run.scenario.time_limit);
-        self.flow.cut_off(end, Outcome::TimeLimit);
-        self.sample(end);
-        let qlogs = logs(&mut *self.flow, self.run, number);
-        self.flow.write(self.run.flow_row("emu", self.spec), end, &mut self.tables);
-        self.tell(end);
-        *self.report.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.tables, qlogs));
-        Ok(())
     }
 
-    /// Waits for datagrams until `wake`, and takes in what has arrived.
-    fn receive(&mut self, wake: Time, clock: RunClock) -> io::Result<()> {
-        self.host.sockets.wait(wake.checked_sub(clock.now()).unwrap_or_default())?;
-        while let Some(socket) = self.host.sockets.take_ready() {
-            while self.host.sockets.receive(socket)? {
-                while let Some((place, ecn)) = self.host.sockets.next_datagram() {
-                    let now = clock.now();
-                    self.flow.arrived(now, place, self.host.sockets.datagram(), ecn);
-                    self.flow.turn(now, place, &mut self.host);
-                }
-            }
-        }
-        Ok(())
+    /// When the next timer or row is due.
+    fn next(&self) -> Time {
+        self.host.timers.next().min(self.series.next)
+    }
+
+    /// Goes on to an event, and returns its instant.
+    fn advance(&mut self, to: Time) -> Time {
+        let late = self.clock.now().checked_sub(to).unwrap_or_default();
+        self.lateness.record(late.as_nanos());
+        self.latest = self.latest.max(to);
+        self.latest
     }
 
     fn sample(&mut self, at: Time) {

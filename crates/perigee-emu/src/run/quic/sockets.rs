@@ -3,21 +3,23 @@
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
+use noq_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use perigee_quic::Ecn;
 use perigee_sim::quic::Place;
 use perigee_traffic::End;
 use perigee_units::Time;
 use perigee_wire::Ports;
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
 use rustix::net::{socket_with, SocketFlags, SocketType};
 
-use crate::os::clock::timespec;
+use crate::os::clock::{timespec, RunClock};
+use crate::os::udp::date_arrivals;
 use crate::run::sockets::{family, FlowEnd};
 
 pub(crate) struct Sockets<'a> {
@@ -29,24 +31,31 @@ pub(crate) struct Sockets<'a> {
     server: Udp,
     clients: Vec<Udp>,
     epoll: OwnedFd,
-    /// Sockets that have datagrams.
-    ready: Vec<u64>,
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; AT_ONCE],
-    arrived: Arrived,
 }
 
-/// Datagrams in the buffers.
+/// Datagrams that have arrived, in order of their arrival.
 #[derive(Default)]
-struct Arrived {
-    socket: u64,
-    /// Buffers that are filled.
-    filled: usize,
-    /// The buffer, and the place in it, of the datagram that comes next.
-    buffer: usize,
-    next: usize,
-    /// Where the latest one is.
-    latest: (usize, std::ops::Range<usize>),
+pub(crate) struct Arrived {
+    bytes: Vec<u8>,
+    each: Vec<Arrival>,
+}
+
+/// A datagram that has arrived.
+pub(crate) struct Arrival {
+    /// When the kernel had it, in the run's time: long before it is read where this thread comes late.
+    pub(crate) at: Time,
+    pub(crate) place: Place,
+    pub(crate) ecn: Ecn,
+    range: Range<usize>,
+}
+
+impl Arrived {
+    /// Each with its bytes.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Arrival, &[u8])> {
+        self.each.iter().map(|arrival| (arrival, &self.bytes[arrival.range.clone()]))
+    }
 }
 
 struct Udp {
@@ -63,7 +72,6 @@ impl<'a> Sockets<'a> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &server.socket, EventData::new_u64(SERVER), EventFlags::IN)?;
         epoll::add(&epoll, &first.socket, EventData::new_u64(0), EventFlags::IN)?;
-        let size = LARGEST * server.state.gro_segments();
         Ok(Self {
             flow,
             client,
@@ -71,10 +79,8 @@ impl<'a> Sockets<'a> {
             server,
             clients: vec![first],
             epoll,
-            ready: Vec::new(),
-            buffers: vec![vec![0; size]; AT_ONCE],
+            buffers: vec![vec![0; LARGEST]; AT_ONCE],
             metas: [RecvMeta::default(); AT_ONCE],
-            arrived: Arrived::default(),
         })
     }
 
@@ -120,73 +126,59 @@ impl<'a> Sockets<'a> {
     }
 
     /// Waits for datagrams, for at most `longest`.
-    pub(crate) fn wait(&mut self, longest: Time) -> io::Result<()> {
+    pub(crate) fn wait(&self, longest: Time) -> io::Result<()> {
         // epoll_wait(2) counts in milliseconds.
         match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(longest))) {
-            Ok(0) | Err(Errno::INTR) => return Ok(()),
-            done => done?,
-        };
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads all that has arrived, in place of what `into` had.
+    pub(crate) fn read(&mut self, clock: RunClock, into: &mut Arrived) -> io::Result<()> {
+        into.bytes.clear();
+        into.each.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        match epoll::wait(&self.epoll, &mut events, Some(&at_once)) {
-            Ok((events, _)) => self.ready.extend(events.iter().map(|event| event.data.u64())),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&at_once)) {
+            Err(Errno::INTR) => return Ok(()),
+            done => done?,
+        };
+        for event in ready {
+            while self.read_some(event.data.u64(), clock, into)? {}
         }
+        into.each.sort_by_key(|arrival| arrival.at);
         Ok(())
     }
 
-    /// A socket that has datagrams.
-    pub(crate) fn take_ready(&mut self) -> Option<u64> {
-        self.ready.pop()
-    }
-
-    /// Reads some of a socket's datagrams; false if there are no more.
-    pub(crate) fn receive(&mut self, socket: u64) -> io::Result<bool> {
+    /// Reads some of a socket's datagrams; false if there are no more. Those of no connection of the flow are passed over.
+    fn read_some(&mut self, socket: u64, clock: RunClock, into: &mut Arrived) -> io::Result<bool> {
         let udp = if socket == SERVER { &self.server } else { &self.clients[socket as usize] };
         let mut slices = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect::<Vec<_>>();
-        let filled = match udp.state.recv(UdpSockRef::from(&udp.socket), &mut slices, &mut self.metas) {
-            Ok(filled) => filled,
+        let count = match udp.state.recv(UdpSockRef::from(&udp.socket), &mut slices, &mut self.metas) {
+            Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_lost(&error) => 0,
             Err(error) => return Err(error),
         };
-        self.arrived = Arrived { socket, filled, ..Arrived::default() };
+        for (meta, buffer) in self.metas.iter().zip(&self.buffers).take(count) {
+            let Some(place) = self.place_of(socket, meta.addr.port()) else { continue };
+            let at = meta.timestamp.map_or_else(|| clock.now(), |stamp| clock.at(stamp));
+            let begin = into.bytes.len();
+            into.bytes.extend_from_slice(&buffer[..meta.len]);
+            into.each.push(Arrival { at, place, ecn: of_ip(meta.ecn), range: begin..into.bytes.len() });
+        }
         Ok(true)
     }
 
-    /// Goes on to the next datagram that was read, and returns where it has arrived. Those of no connection of the flow are passed over.
-    pub(crate) fn next_datagram(&mut self) -> Option<(Place, Ecn)> {
-        let arrived = &mut self.arrived;
-        while arrived.buffer < arrived.filled {
-            let meta = self.metas[arrived.buffer];
-            if arrived.next >= meta.len {
-                (arrived.buffer, arrived.next) = (arrived.buffer + 1, 0);
-                continue;
-            }
-            // The kernel puts several of one size together.
-            let end = (arrived.next + meta.stride.max(1)).min(meta.len);
-            arrived.latest = (arrived.buffer, arrived.next..end);
-            arrived.next = end;
-            let ends = (self.client, if self.client == End::From { End::To } else { End::From });
-            let place = if arrived.socket == SERVER {
-                let ports = Ports::flow([self.ends[1].address.port(), meta.addr.port()]);
-                let leg = ports.map(|connection| connection / Ports::DISTINCT);
-                leg.filter(|leg| (*leg as usize) < self.clients.len()).map(|leg| Place { leg, end: ends.1 })
-            } else {
-                Some(Place { leg: arrived.socket as u32, end: ends.0 })
-            };
-            if let Some(place) = place {
-                return Some((place, of_ip(meta.ecn)));
-            }
+    /// Where a datagram from this port has arrived.
+    fn place_of(&self, socket: u64, port: u16) -> Option<Place> {
+        if socket != SERVER {
+            return Some(Place { leg: socket as u32, end: self.client });
         }
-        None
-    }
-
-    /// The datagram that [`Sockets::next_datagram`] has gone on to.
-    pub(crate) fn datagram(&self) -> &[u8] {
-        let (buffer, range) = &self.arrived.latest;
-        &self.buffers[*buffer][range.clone()]
+        let end = if self.client == End::From { End::To } else { End::From };
+        let leg = Ports::flow([self.ends[1].address.port(), port])? / Ports::DISTINCT;
+        ((leg as usize) < self.clients.len()).then_some(Place { leg, end })
     }
 
     /// The address of the client of this connection.
@@ -207,6 +199,7 @@ impl Udp {
         let socket = UdpSocket::from(socket);
         // It reads the ECN field, forbids fragments, and does not block.
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        date_arrivals(&socket)?;
         Ok(Self { socket, state })
     }
 }
@@ -243,7 +236,7 @@ fn of_ip(field: Option<EcnCodepoint>) -> Ecn {
 
 /// The server's socket among those that are ready.
 const SERVER: u64 = u64::MAX;
-/// Datagrams, or trains of them, read at a time.
+/// Datagrams read at a time.
 const AT_ONCE: usize = 8;
 /// Sockets that are ready, looked at at a time.
 const EVENTS: usize = 64;

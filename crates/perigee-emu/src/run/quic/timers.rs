@@ -28,14 +28,11 @@ impl Timers {
         self.order.first().map_or(Time::MAX, |(at, _)| *at)
     }
 
-    /// Takes the first one that is due.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<Wake> {
+    /// Takes the first one, with the time at which it is due.
+    pub(crate) fn take_first(&mut self) -> Option<(Time, Wake)> {
         let (at, what) = *self.order.first()?;
-        if at > now {
-            return None;
-        }
         self.set(what, Time::MAX);
-        Some(what)
+        Some((at, what))
     }
 }
 
@@ -51,8 +48,8 @@ mod tests {
         timers.set(Wake::Wait(1), ms(2));
         timers.set(Wake::Wait(2), ms(1));
         timers.set(Wake::Wait(2), Time::MAX);
-        assert_eq!((timers.next(), timers.take_due(ms(1))), (ms(2), None));
-        let taken: Vec<_> = std::iter::from_fn(|| timers.take_due(ms(9))).collect();
-        assert_eq!((taken, timers.next()), (vec![Wake::Wait(1), Wake::Instant], Time::MAX));
+        assert_eq!(timers.next(), ms(2));
+        let taken: Vec<_> = std::iter::from_fn(|| timers.take_first()).collect();
+        assert_eq!((taken, timers.next()), (vec![(ms(2), Wake::Wait(1)), (ms(3), Wake::Instant)], Time::MAX));
     }
 }
