@@ -12,7 +12,7 @@ use perigee_quic::stack::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, FourTuple, Incoming,
     PathId, ServerConfig, Transmit, VarInt,
 };
-use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 
@@ -108,7 +108,7 @@ impl Link {
         let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER);
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(system)?;
         let own = Arc::new(identity.endpoint());
-        let size = own.get_max_udp_payload_size() as usize * state.gro_segments();
+        let size = own.get_max_udp_payload_size() as usize * state.gro_segments().get();
         let endpoint = Endpoint::new(own, server, !state.may_fragment());
         let buffers = vec![vec![0; size]; RECEIVED_AT_ONCE];
         Ok(Self {
@@ -400,7 +400,7 @@ impl Link {
         while self.unsent.is_none() {
             let mut contents = std::mem::take(&mut self.scratch);
             contents.clear();
-            let most = segments(connection.current_mtu(), self.state.max_gso_segments());
+            let most = segments(connection.current_mtu(), self.state.max_gso_segments().get());
             let Some(transmit) = connection.poll_transmit(now, most, &mut contents) else {
                 self.scratch = contents;
                 turn.end(now);
@@ -414,12 +414,12 @@ impl Link {
     fn send(&mut self, transmit: Transmit, contents: Vec<u8>) {
         let sent = self.state.try_send(
             UdpSockRef::from(&self.socket),
-            &quinn_udp::Transmit {
+            &noq_udp::Transmit {
                 destination: transmit.destination,
                 ecn: transmit
                     .ecn
                     .filter(|_| self.is_marked)
-                    .and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),
+                    .and_then(|ecn| noq_udp::EcnCodepoint::from_bits(ecn as u8)),
                 contents: &contents[..transmit.size],
                 segment_size: transmit.segment_size,
                 src_ip: transmit.src_ip,
@@ -473,11 +473,11 @@ mod tests {
     fn the_kernel_takes_as_many_segments_as_are_sent_at_once() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
-        let most = state.max_gso_segments();
+        let most = state.max_gso_segments().get();
         let send = |size: u16, count: usize| {
             let contents = &vec![0; usize::from(size) * count];
             let (destination, segment_size) = (socket.local_addr().unwrap(), Some(usize::from(size)));
-            let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+            let transmit = noq_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
             state.try_send(UdpSockRef::from(&socket), &transmit)
         };
         for size in [1_200, 1_452, 9_000] {
