@@ -34,6 +34,7 @@ events = true
     + link("satellite", "gateway client", rate="20 Mbit/s", delay="20 ms", queue="20 MB")
     + flow("download", "server client", duration="2 s", cc="hybla")
     + flow("own", "client server", ip="v6", duration="2 s", cc="./mycc/mycc.c")
+    + flow("quic", "server client", transport="quic", duration="2 s", cc="./mycc/mycc.c")
     + flow(
         "pages",
         "server client",

@@ -1,7 +1,7 @@
 //! Limits of the process in which an author's code runs. It ends with the process that started it, and a note of its progress
 //! survives it.
 //!
-//! The limits protect from mistakes, not from malice: the code has all the rights of its user.
+//! The limits protect from mistakes, not from malice: the code reads what its user reads, unless it is nobody's.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,9 @@ use object::{Object as _, ObjectSegment as _};
 use perigee_cc::{Algorithm, ProgressNote};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
-use rustix::process::{setrlimit, Resource, Rlimit};
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use crate::alone::stay_alone;
+use crate::alone::{become_nobody, stay_alone, Files};
 use crate::error::LoadError;
 use crate::faults::{note_faults, note_library};
 
@@ -38,17 +38,37 @@ pub struct Compiled {
 /// # Errors
 /// If the system does not do it, or the parent is gone already.
 pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
-    perigee_cc_build::die_with(parent)?;
-    let limits = [
-        (Resource::As, memory),
-        (Resource::Core, 0),
-        (Resource::Fsize, MOST_FILE_BYTES),
-        (Resource::Nofile, MOST_FILES),
-    ];
+    limit(memory, MOST_FILES)?;
+    hold(Files::Read, parent, note)
+}
+
+/// Confines this process as [`confine`] does, and takes root's rights from it, for good: it is nobody, and opens no file at all. It
+/// may be handed `sockets`.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_nobody(memory: u64, sockets: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
+    limit(memory, MOST_FILES + sockets)?;
+    become_nobody()?;
+    hold(Files::None, parent, note)
+}
+
+/// Limits this process to this address space, bytes, and to this many open files.
+fn limit(memory: u64, files: u64) -> io::Result<()> {
+    let limits =
+        [(Resource::As, memory), (Resource::Core, 0), (Resource::Fsize, MOST_FILE_BYTES), (Resource::Nofile, files)];
     for (resource, most) in limits {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        // Limits of the user that are lower stay: to raise them may not be allowed.
+        let most = Some(getrlimit(resource).maximum.map_or(most, |own| own.min(most)));
+        setrlimit(resource, Rlimit { current: most, maximum: most })?;
     }
-    stay_alone()?;
+    Ok(())
+}
+
+/// Ties this process to its parent, and holds it.
+fn hold(files: Files, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
+    // A change of the user unties a process.
+    perigee_cc_build::die_with(parent)?;
     // SAFETY: a new mapping, of memory that is large enough (or else a signal ends this process), never unmapped.
     let at = unsafe {
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -56,7 +76,9 @@ pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static
     };
     // SAFETY: aligned to a page, all bits are valid, and all access is atomic.
     let note: &'static ProgressNote = unsafe { &*at.cast::<ProgressNote>() };
+    // It asks for the stack's bounds, which the C library reads from a file.
     note_faults(note)?;
+    stay_alone(files)?;
     Ok(note)
 }
 

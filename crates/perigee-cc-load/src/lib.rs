@@ -1,7 +1,8 @@
 //! Compiles an author's C file with the host's compiler, describes it, and loads it into a process of its own.
 //!
 //! Name, parameters and sizes are read from the compiled file; none of its code is executed. A process of its own executes it,
-//! with limits ([`confine`]), which gets the compiled file from the one that compiled it ([`Loader::confined`]).
+//! with limits ([`confine`]), which gets the compiled file from the one that compiled it ([`Loader::confined`]); or describes it first, and
+//! loads it when it has no rights left ([`Loader::given`], [`load_described`]).
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -26,10 +27,10 @@ pub mod trial;
 
 pub use browser::browser_module;
 pub use check::{check, CheckReport, ForKernel};
-pub use confined::{confine, Compiled};
+pub use confined::{confine, confine_nobody, Compiled};
 pub use error::LoadError;
 pub use faults::WHERE;
 pub use lines::{lines_of, Line};
-pub use loader::Loader;
+pub use loader::{load_described, Loader};
 pub use perigee_cc_build::{confine_program, die_with, is_enforced as compilers_are_confined, BuildError};
 pub use scratch::{scratch, scratch_prefix, started, sweep};

@@ -22,20 +22,25 @@ pub struct Loader {
     headers: PathBuf,
     loaded: Vec<&'static Algorithm>,
     warnings: String,
-    /// In a process that runs them: the compiled files, and where calls are noted.
-    confined: Option<(Vec<Compiled>, &'static ProgressNote)>,
+    /// In a process that is to run them: the compiled files, and where calls are noted if they are loaded at once.
+    given: Option<(Vec<Compiled>, Option<&'static ProgressNote>)>,
 }
 
 impl Loader {
     /// A loader for files that include the `tcp.h` of this folder. It compiles them; nothing of them is executed.
     pub fn new(headers: PathBuf) -> Self {
-        Self { headers, loaded: Vec::new(), warnings: String::new(), confined: None }
+        Self { headers, loaded: Vec::new(), warnings: String::new(), given: None }
     }
 
     /// A loader of files that another process has compiled, which loads them into this one: only for a process that was
     /// made for it, see [`crate::confine`]. What the algorithms do is noted there.
     pub fn confined(compiled: Vec<Compiled>, note: &'static ProgressNote) -> Self {
-        Self { confined: Some((compiled, note)), ..Self::new(PathBuf::new()) }
+        Self { given: Some((compiled, Some(note))), ..Self::new(PathBuf::new()) }
+    }
+
+    /// A loader of files that another process has compiled, which describes them: [`load_described`] loads them later.
+    pub fn given(compiled: Vec<Compiled>) -> Self {
+        Self { given: Some((compiled, None)), ..Self::new(PathBuf::new()) }
     }
 
     /// The algorithm of the file at `path`, which the user wrote as `shown`: described, or loaded where the loader is
@@ -51,7 +56,7 @@ impl Loader {
         if let Some(known) = self.loaded.iter().find(|known| known.file().is_some_and(|file| file.path == real)) {
             return Ok(known);
         }
-        let (compiled, algorithm) = match &self.confined {
+        let (compiled, algorithm) = match &self.given {
             None => {
                 let compiled = self.compile(path, real, go_on)?;
                 let described = describe(&compiled.library)?;
@@ -60,8 +65,11 @@ impl Loader {
             Some((files, note)) => {
                 let number = files.iter().position(|file| file.path == real).ok_or(LoadError::Changed)?;
                 let compiled = files[number].clone();
-                let loaded = confined::open(&compiled.library, number)?.noted(note);
-                (compiled, loaded)
+                let algorithm = match note {
+                    Some(note) => confined::open(&compiled.library, number)?.noted(note),
+                    None => describe(&compiled.library)?,
+                };
+                (compiled, algorithm)
             }
         };
         let name = algorithm.name();
@@ -121,6 +129,21 @@ impl Loader {
     pub fn warnings(&self) -> &str {
         &self.warnings
     }
+}
+
+/// Loads what a [`Loader`] of files that are [`Loader::given`] has described: only in a process that was made for it, see
+/// [`crate::confine`]. What it does is noted there; `number` is the file's place among those given.
+///
+/// # Errors
+/// As [`Loader::load`].
+pub fn load_described(
+    described: &Algorithm,
+    number: usize,
+    note: &'static ProgressNote,
+) -> Result<&'static Algorithm, LoadError> {
+    let file = described.file().ok_or(LoadError::NoFile)?;
+    let loaded = confined::open(&file.library, number)?.noted(note);
+    Ok(Box::leak(Box::new(loaded.in_place_of(described))))
 }
 
 /// Why a file was not compiled.

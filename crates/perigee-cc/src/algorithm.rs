@@ -108,6 +108,12 @@ impl Algorithm {
     pub fn from_file(self, name: String, digest: u64, file: File) -> Self {
         Self { about: About { name, ..self.about }, digest, file: Some(Arc::new(file)), ..self }
     }
+    /// Returns this algorithm, loaded from the file of `described`, as that one: by its name in results, and the same algorithm.
+    #[must_use]
+    pub fn in_place_of(self, described: &Self) -> Self {
+        let about = About { name: described.about.name.clone(), ..self.about };
+        Self { about, digest: described.digest, file: described.file.clone(), ..self }
+    }
     /// Returns this algorithm with its calls noted there, see [`ProgressNote`].
     #[must_use]
     pub fn noted(self, note: &'static ProgressNote) -> Self {

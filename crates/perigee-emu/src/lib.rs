@@ -22,4 +22,4 @@ pub use os::namespace::Namespace;
 pub use os::tun::Tun;
 pub use run::capacity::{Capacity, Outlook};
 pub use run::captures::{CaptureError, CaptureFiles};
-pub use run::{check, host_sysctls, run, HostSysctls, RunError};
+pub use run::{apart, carry_apart, check, host_sysctls, hurry, run, run_beside, HostSysctls, RunError, MOST_SOCKETS};

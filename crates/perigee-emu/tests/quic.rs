@@ -5,8 +5,15 @@ use std::ops::ControlFlow;
 use crate::common::{alone, assert_emulated, can_emulate, no_captures, plan, simulate, NETWORK};
 use perigee_results::{Table as _, Tables};
 
-/// Flows of each kind over QUIC, one after another, on a path that is never full.
+/// Flows of each kind over QUIC, one after another, on a path that is never full. Later connections of pages have ports of flows behind.
 const KINDS: &str = r#"
+[[flows]]
+name = "pages"
+kind = "pages"
+responses = ["20 kB"]
+pause = "200 ms"
+start = "11 s"
+duration = "5 s"
 [[flows]]
 name = "bulk"
 size = "1 MB"
@@ -26,13 +33,6 @@ segment = "1 s"
 buffer = "2 s"
 ladder = ["1 Mbit/s"]
 start = "6 s"
-[[flows]]
-name = "pages"
-kind = "pages"
-responses = ["20 kB"]
-pause = "200 ms"
-start = "11 s"
-duration = "5 s"
 "#;
 
 /// The flows of a text over QUIC, from the server to the client.

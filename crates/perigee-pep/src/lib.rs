@@ -24,6 +24,7 @@ pub use config::{
     Rates, Request, Rule, SatelliteLink, SubscriberClass, Terminal, Transparent, Tunnel, TunnelControl, TunnelEnd,
 };
 pub use error::ServiceError;
+pub use host::channel::{Channel, Message};
 pub use perigee_text::Origin;
 pub use service::{read, run, Embedded};
 pub use shared::Carried;

@@ -14,6 +14,7 @@ mod kernel;
 mod live;
 mod observe;
 mod orbit;
+mod own_flow;
 mod probe;
 mod quantity;
 mod reach;
@@ -23,13 +24,15 @@ mod signals;
 mod tables;
 mod trace;
 
+use std::collections::BTreeMap;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_link::DelaySpec;
 use perigee_results::Standing;
-use perigee_sim::{Logged, RunResult, SimError};
+use perigee_sim::{RunResult, SimError};
 use perigee_study::{plan_json, setup_json, without_effect, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
@@ -40,8 +43,9 @@ use confined::{compiled, libraries, Library, Note};
 use errors::{fault_error, input_or_root_error, run_error, study_error};
 use files::{Disk, Foreign};
 use live::{LiveRun, LiveSettings};
+use own_flow::OwnFlow;
 use reach::Reach;
-use tables::{streams, to_python};
+use tables::{contents, named, streams, to_python};
 
 /// Upper bound of a part of a run's results, see `perigee_study::Room`: `memory` and `file` in bytes.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -100,7 +104,8 @@ impl Plan {
     /// runs have no links.
     ///
     /// Authors' algorithms are compiled and described, and nothing of them is executed: `run` of the engine `sim` refuses
-    /// them. In a process that was made to run them, `confined` has what `compiled` of the same plan gave, and the note.
+    /// them. In a process that was made to run them, `confined` has what `compiled` of the same plan gave, and the note; without a note
+    /// they are described there too, for `OwnFlow`.
     ///
     /// Where the `settings` or the whole `study` is somebody else's (`foreign`), they name no files but those that come
     /// with Perigee, and no code.
@@ -117,14 +122,15 @@ impl Plan {
         search: Vec<PathBuf>,
         headers: PathBuf,
         real: bool,
-        confined: Option<(Vec<Library>, PyRef<'_, Note>)>,
+        confined: Option<(Vec<Library>, Option<PyRef<'_, Note>>)>,
         foreign: &str,
     ) -> PyResult<Self> {
         let foreign = Foreign::of(foreign)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        let is_confined = confined.is_some();
+        let is_confined = matches!(confined, Some((_, Some(_))));
         let loader = match confined {
-            Some((libraries, note)) => Loader::confined(compiled(libraries), note.0),
+            Some((libraries, Some(note))) => Loader::confined(compiled(libraries), note.0),
+            Some((libraries, None)) => Loader::given(compiled(libraries)),
             None => Loader::new(headers),
         };
         let mut disk = Disk { foreign, search: &search, folder, loader, raised: None };
@@ -162,6 +168,16 @@ impl Plan {
     /// executes nothing that is not part of this program.
     fn own_flows(&self, index: usize) -> PyResult<Vec<(u32, String, PathBuf)>> {
         Ok(self.at(index)?.authored_flows())
+    }
+
+    /// The flows of a run that processes of their own carry on `emu`, by number, see `OwnFlow`.
+    fn apart(&self, index: usize) -> PyResult<Vec<u32>> {
+        Ok(perigee_emu::apart(self.at(index)?))
+    }
+
+    /// One of these, loaded into this process.
+    fn own_flow(&self, index: usize, number: u32, note: Py<Note>) -> PyResult<OwnFlow> {
+        OwnFlow::new(self.at(index)?, number, &self.compiled, note)
     }
 
     /// Differs where any setting of a run, any byte of a recording or an author's algorithm differs.
@@ -290,10 +306,12 @@ impl Plan {
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done, the time of the run in
     /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
-    /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
+    /// the folder `captures`, as `run-INDEX-NODE.pcapng`. `carriers` are for each flow of `apart` its number and a socket whose other
+    /// end is `OwnFlow.carry`'s, in another process, which has the flow's tables; the sockets are taken over.
     ///
     /// Returns the tables that have rows, each an Arrow IPC stream by its name, and qlogs and the captures of `sim` by file name;
     /// `None` if `progress` stopped it.
+    #[pyo3(signature = (index, engine, captures, progress, carriers=Vec::new()))]
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
         &self,
@@ -302,14 +320,18 @@ impl Plan {
         engine: &str,
         captures: PathBuf,
         progress: &Bound<'py, PyAny>,
+        carriers: Vec<(u32, i32)>,
     ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
+        // SAFETY: the caller gives them away.
+        let owned = |(number, socket)| (number, unsafe { OwnedFd::from_raw_fd(socket) });
+        let carriers: BTreeMap<u32, OwnedFd> = carriers.into_iter().map(owned).collect();
         let run = self.at(index)?;
         let mut callback = Callback::new(progress.clone().unbind());
         let done = py.detach(|| {
             let mut tell = |standing: &Standing| callback.standing(standing);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
-                let result = perigee_emu::run(run, &files, &mut tell);
+                let result = perigee_emu::run_beside(run, &files, carriers, &mut tell);
                 let result = result.map(|(tables, qlogs)| (streams(&tables), named(qlogs)));
                 return result.map_err(|error| match error {
                     perigee_emu::RunError::Cancelled => None,
@@ -339,11 +361,7 @@ impl Plan {
             Err(None) => return Ok(None),
             Err(Some(error)) => return Err(error),
         };
-        let captures = PyDict::new(py);
-        for (name, content) in captured {
-            captures.set_item(name, PyBytes::new(py, &content))?;
-        }
-        Ok(Some((to_python(py, tables)?, captures)))
+        Ok(Some((to_python(py, tables)?, contents(py, captured)?)))
     }
 
     /// The varied keys of a run, as its tables have them.
@@ -387,10 +405,6 @@ impl Plan {
 fn files_of(result: RunResult) -> Vec<(String, Vec<u8>)> {
     let captures = result.captures.into_iter().map(|one| (format!("{}.pcapng", one.node), one.pcapng));
     captures.chain(named(result.qlogs)).collect()
-}
-
-fn named(qlogs: Vec<Logged>) -> Vec<(String, Vec<u8>)> {
-    qlogs.into_iter().map(|one| (one.name, one.qlog)).collect()
 }
 
 fn unfit_for_emulation(error: &perigee_emu::RunError) -> PyErr {
@@ -439,6 +453,8 @@ mod _core {
     use super::observe::{observed, Measure};
     #[pymodule_export]
     use super::orbit::{orbit_places, orbit_slots, Orbit, OrbitSlot};
+    #[pymodule_export]
+    use super::own_flow::{confine_carrier, OwnFlow};
     #[pymodule_export]
     use super::probe::{probe_once, probe_serve};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! Tables of results as Python takes them: by name, each an Arrow IPC stream.
 
 use perigee_results::{stream, Table, Tables};
+use perigee_sim::Logged;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -25,4 +26,18 @@ pub(crate) fn to_python(py: Python<'_>, streams: Vec<Stream>) -> PyResult<Bound<
         tables.set_item(name, PyBytes::new(py, &stream))?;
     }
     Ok(tables)
+}
+
+/// Files by name, as Python takes them.
+pub(crate) fn contents(py: Python<'_>, files: Vec<(String, Vec<u8>)>) -> PyResult<Bound<'_, PyDict>> {
+    let contents = PyDict::new(py);
+    for (name, content) in files {
+        contents.set_item(name, PyBytes::new(py, &content))?;
+    }
+    Ok(contents)
+}
+
+/// Logs by the names of their files.
+pub(crate) fn named(qlogs: Vec<Logged>) -> Vec<(String, Vec<u8>)> {
+    qlogs.into_iter().map(|one| (one.name, one.qlog)).collect()
 }

@@ -43,6 +43,12 @@ impl Run {
     /// Returns the run with the flows' numbers in their congestion controls, which calls of authors' code are logged with.
     #[must_use]
     pub fn numbered(&self) -> Self {
+        self.with_controls(|number, cc| cc.clone().of_flow(number))
+    }
+
+    /// Returns the run with other congestion controls, each in place of one of the flow of this number.
+    #[must_use]
+    pub fn with_controls(&self, other: impl Fn(u32, &Selected) -> Selected) -> Self {
         let mut scenario = (*self.scenario).clone();
         for (number, flow) in (0..).zip(&mut scenario.flows) {
             let controls: Vec<&mut Selected> = match &mut flow.traffic {
@@ -54,7 +60,7 @@ impl Run {
                 Traffic::Datagrams(_) => Vec::new(),
             };
             for cc in controls {
-                *cc = cc.clone().of_flow(number);
+                *cc = other(number, cc);
             }
         }
         Self { scenario: scenario.into(), ..self.clone() }

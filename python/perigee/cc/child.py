@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perigee.cc.fault import Library
 from perigee.cc.limits import CodeLimits
@@ -26,7 +26,7 @@ from perigee.errors import InputError, RunError
 if TYPE_CHECKING:
     from perigee._core import Noted
 
-PROGRAM = "import sys; sys.path[:0] = [sys.argv[1]]; from perigee.cc.child_program import main; main(*sys.argv[2:])"
+PROGRAM = "import sys; sys.path[:0] = [sys.argv[1]]; from perigee.cc.{} import main; main(*sys.argv[2:])"
 PACKAGES = Path(__file__).resolve().parents[2]
 """The folder that `perigee` is imported from."""
 LOOK_S = 0.05
@@ -91,9 +91,16 @@ class Child:
 
     Args:
         limits: what the code may take.
+        program: the module of `perigee.cc` that it executes.
+        inherited: descriptors that it gets, by the same numbers.
     """
 
-    def __init__(self, limits: CodeLimits) -> None:
+    def __init__(
+        self,
+        limits: CodeLimits,
+        program: Literal["child_program", "carrier_program"] = "child_program",
+        inherited: Sequence[int] = (),
+    ) -> None:
         self._limits = limits
         self._waited_s = 0.0
         self._note = os.memfd_create("perigee-note")
@@ -105,8 +112,8 @@ class Child:
         try:
             # A group of its own: Ctrl-C is for this process, which then ends that one.
             self._process = subprocess.Popen(  # noqa: S603 - our own script, no shell
-                [sys.executable, "-I", "-S", "-c", PROGRAM, *map(str, arguments)],
-                pass_fds=(self._note, asked, answered),
+                [sys.executable, "-I", "-S", "-c", PROGRAM.format(program), *map(str, arguments)],
+                pass_fds=(self._note, asked, answered, *inherited),
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,
                 stderr=self._said,

@@ -15,6 +15,9 @@ from perigee import _core
 from perigee.cc.messages import Message, read_message, write_message
 from perigee.errors import InputError, RunError
 
+Known = Mapping[str, Callable[[Mapping[str, Any], Sequence[bytes]], Message]]
+"""What a process answers, by what is asked."""
+
 
 class _Worker:
     """Answers requests, with a plan or a trial that an earlier one made."""
@@ -26,9 +29,7 @@ class _Worker:
 
     def plan(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
         """Read a study, and load its authors' libraries."""
-        libraries = list(zip(asked["paths"], blobs[::2], blobs[1::2], strict=True))
-        text, path, settings, reduced, search, headers = asked["arguments"]
-        self._plan = _core.Plan(text, path, settings, reduced, search, headers, confined=(libraries, self._note))
+        self._plan = plan_of(asked, blobs, self._note)
         return {}, []
 
     def run(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
@@ -42,10 +43,7 @@ class _Worker:
         self._note.begin()
         done = self._plan.run(asked["index"], "sim", "", progress)
         assert done, "nobody stops a run here"  # noqa: S101 - as `progress` says
-        tables, captures = done
-        fingerprint = list(self._plan.fingerprint(asked["index"]))
-        names = {"tables": list(tables), "captures": list(captures), "fingerprint": fingerprint}
-        return names, [*tables.values(), *captures.values()]
+        return results(*done, fingerprint=list(self._plan.fingerprint(asked["index"])))
 
     def trial(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
         """Load the library of one file."""
@@ -62,28 +60,46 @@ class _Worker:
         assert self._trial, "a trial comes before its events"  # noqa: S101 - the parent's promise
         return {"broken": self._trial.attempt(asked["sequence"], asked["places"])}, []
 
-    def answer(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
-        """Do what is asked; an error is an answer too."""
-        known: dict[str, Callable[[Mapping[str, Any], Sequence[bytes]], Message]] = {
-            "plan": self.plan,
-            "run": self.run,
-            "trial": self.trial,
-            "sequences": self.sequences,
-            "attempt": self.attempt,
-        }
-        try:
-            return known[asked["do"]](asked, blobs)
-        except InputError as error:
-            return {"wrong_input": str(error)}, []
-        except RunError as error:
-            return {"failed": str(error)}, []
-        except MemoryError:
-            return {"out_of_memory": True}, []
-
 
 def main(parent: str, memory: str, note: str, requests: str, answers: str) -> None:
     """Confine this process, then answer requests until there are no more."""
     worker = _Worker(_core.confine(int(memory), int(parent), int(note)))
+    known: Known = {
+        "plan": worker.plan,
+        "run": worker.run,
+        "trial": worker.trial,
+        "sequences": worker.sequences,
+        "attempt": worker.attempt,
+    }
+    answer_all(known, requests, answers)
+
+
+def answer_all(known: Known, requests: str, answers: str) -> None:
+    """Answer requests until there are no more."""
     with os.fdopen(int(requests), "rb") as asked, os.fdopen(int(answers), "wb") as answered:
         while message := read_message(asked):
-            write_message(answered, *worker.answer(*message))
+            write_message(answered, *_answer(known, *message))
+
+
+def _answer(known: Known, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
+    """Do what is asked; an error is an answer too."""
+    try:
+        return known[asked["do"]](asked, blobs)
+    except InputError as error:
+        return {"wrong_input": str(error)}, []
+    except (RunError, OSError) as error:
+        return {"failed": str(error)}, []
+    except MemoryError:
+        return {"out_of_memory": True}, []
+
+
+def plan_of(asked: Mapping[str, Any], blobs: Sequence[bytes], note: _core.Note | None) -> _core.Plan:
+    """Read a study, and load its authors' libraries; without a note describe them."""
+    libraries = list(zip(asked["paths"], blobs[::2], blobs[1::2], strict=True))
+    text, path, settings, reduced, search, headers = asked["arguments"]
+    return _core.Plan(text, path, settings, reduced, search, headers, confined=(libraries, note))
+
+
+def results(tables: Mapping[str, bytes], captures: Mapping[str, bytes], **more: object) -> Message:
+    """Return tables and files as an answer, with more about them."""
+    return {"tables": list(tables), "captures": list(captures), **more}, [*tables.values(), *captures.values()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The limits of authors' code in the simulator."""
+"""The limits of authors' code in processes of its own."""
 
 from __future__ import annotations
 

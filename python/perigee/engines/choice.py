@@ -24,7 +24,7 @@ def engine(
     """Return the engine called `name`; it reports with `say`.
 
     `force` starts runs that this machine is too slow for; emulated runs whose packets are released later than `late_s`,
-    s, are carried out again, up to five times in all; `limits` bound users' code in simulated runs.
+    s, are carried out again, up to five times in all; `limits` bound users' code in processes of its own.
 
     Raises:
         InputError: the engine does not exist, or cannot release packets late.
@@ -49,7 +49,7 @@ def engine(
         case "emu":
             from perigee.engines.emu.engine import Emulator
 
-            return partial(Emulator, say=say, force=force, late_s=late_s)
+            return partial(Emulator, say=say, force=force, late_s=late_s, limits=limits)
         case "live":
             from perigee.engines.live.engine import Live
 

@@ -1,11 +1,14 @@
 //! Creates a study's flows before the run starts: applications over sockets, and their observers.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
 
+use perigee_pep::Channel;
 use perigee_study::{FlowSpec, Opener, QuicLoad, Run, Tcp, Traffic};
 use perigee_traffic::Population;
 use perigee_wire::Ports;
@@ -23,7 +26,7 @@ use crate::run::population::PopulationSockets;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 use crate::run::proxies::Proxies;
-use crate::run::quic::{QuicApplication, RealKeys};
+use crate::run::quic::{Carrying, QuicApplication, RealKeys};
 use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair, IP_AND_TCP};
 use crate::run::tcp_application::TcpApplication;
 use crate::run::tcp_report::TcpReport;
@@ -56,13 +59,15 @@ pub(crate) struct Flows<'a> {
     pub(crate) users: Vec<Option<UserAccess>>,
 }
 
-/// Creates sockets and observers of a run's flows; packets of `mtu` fit the devices.
+/// Creates sockets and observers of a run's flows; packets of `mtu` fit the devices. `apart` are channels to processes that carry
+/// flows, by the flows' numbers.
 pub(crate) fn make<'a>(
     run: &'a Run,
     nodes: &'a [Namespace],
     mtu: u32,
     controls: &'a Controls,
     proxies: &Proxies<'_>,
+    mut apart: BTreeMap<u32, OwnedFd>,
 ) -> io::Result<Flows<'a>> {
     let measure = &run.scenario.measure;
     let mut flows = Flows { applications: Vec::new(), observers: Vec::new(), users: Vec::new() };
@@ -99,11 +104,13 @@ pub(crate) fn make<'a>(
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
             Traffic::Quic { quic, .. } => {
-                let keys = match &keys {
-                    Some(made) => made.clone(),
-                    None => keys.insert(Arc::new(RealKeys::new()?)).clone(),
+                let carried = match (apart.remove(&number), &keys) {
+                    (Some(process), _) => Carrying::Apart(Channel::of(process)?),
+                    (None, Some(made)) => Carrying::Here(made.clone()),
+                    (None, None) => Carrying::Here(keys.insert(Arc::new(RealKeys::new()?)).clone()),
                 };
-                let application = QuicApplication::new(run, (number, quic), places, keys)?;
+                let ends = [spec.from, spec.to].map(|node| &nodes[node as usize]);
+                let application = QuicApplication::new(run, (number, quic), ends, carried)?;
                 let observer = FlowObserver::Quic(application.report());
                 (Application::Quic(Box::new(application)), observer)
             }
@@ -177,10 +184,6 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
         return Some(refused.to_string());
     }
     flows.iter().find_map(|flow| match &flow.traffic {
-        Traffic::Quic { quic, .. } => (!quic.cc.algorithm().is_loaded()).then(|| {
-            let (name, cc) = (&flow.name, quic.cc.algorithm().name());
-            format!("flow `{name}`: `{cc}` is a file of yours, which the emulator, as root, does not load; over QUIC use --engine sim")
-        }),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();
             let least = headers(flow.address(flow.to)) + NUMBER;
@@ -196,7 +199,7 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
             let name = &flow.name;
             Some(format!("flow `{name}` has smaller segments than Linux takes; set `mss` to {least} B or more"))
         }
-        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Datagrams(_) => None,
+        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Quic { .. } | Traffic::Datagrams(_) => None,
     })
 }
 

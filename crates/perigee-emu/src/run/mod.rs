@@ -29,8 +29,10 @@ mod tcp_application;
 mod tcp_report;
 mod transaction;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -62,6 +64,7 @@ use crate::run::sockets::panicked;
 
 pub use error::RunError;
 pub use hosts::HostSysctls;
+pub use quic::{apart, carry_apart, hurry, MOST_SOCKETS};
 
 /// Executes a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
@@ -76,8 +79,26 @@ pub fn run(
     captures: &CaptureFiles<'_>,
     progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>,
 ) -> Result<(Tables, Vec<Logged>), RunError> {
+    run_beside(run, captures, BTreeMap::new(), progress)
+}
+
+/// Executes a run as [`run()`] does, beside processes that carry some of its flows: for each flow of [`apart()`] a channel, a socket
+/// pair that keeps the limits of messages, to the one that calls [`carry_apart`], which has the flow's tables and logs.
+///
+/// # Errors
+/// As [`run()`], and if such a process is missing or ends.
+pub fn run_beside(
+    run: &Run,
+    captures: &CaptureFiles<'_>,
+    apart: BTreeMap<u32, OwnedFd>,
+    progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>,
+) -> Result<(Tables, Vec<Logged>), RunError> {
     let scenario = &*run.scenario;
     let settings = supported(run)?;
+    if quic::apart(run).iter().any(|number| !apart.contains_key(number)) {
+        let message = "an author's file is the congestion control of a flow over QUIC, which no process carries";
+        return Err(RunError::Impossible(message.to_owned()));
+    }
     let mtu = settings.mtu;
     let controls = Controls::new(chosen(run))?;
     let routes = Routes::new(scenario, &settings, run.seed);
@@ -88,7 +109,7 @@ pub fn run(
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
     let mut proxies = Proxies::start(run, &namespaces, mtu, &controls)?;
     let Flows { applications, observers, users } =
-        flows::make(run, &namespaces, mtu, &controls, &proxies).map_err(failed("making sockets"))?;
+        flows::make(run, &namespaces, mtu, &controls, &proxies, apart).map_err(failed("making sockets"))?;
     // Time starts after everything is created.
     let (origin, since_1970) = (monotonic(), since_1970());
     let clock = RunClock { origin };

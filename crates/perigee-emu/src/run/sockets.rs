@@ -46,11 +46,16 @@ pub(crate) struct FlowEnd<'a> {
 impl FlowEnd<'_> {
     /// Binds a socket of the calling thread's namespace to the place.
     pub(crate) fn bind(self, socket: &OwnedFd) -> io::Result<()> {
-        bind(socket, &self.address).map_err(|error| {
-            let error = io::Error::from(error);
-            io::Error::new(error.kind(), format!("{}: {error}", self.address))
-        })
+        bind_to(socket, self.address)
     }
+}
+
+/// Binds a socket to an address, which an error names.
+pub(crate) fn bind_to(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    bind(socket, &address).map_err(|error| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("{address}: {error}"))
+    })
 }
 
 /// The options of a connection's sockets.

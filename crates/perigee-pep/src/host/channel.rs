@@ -17,13 +17,15 @@ use rustix::net::{
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(crate) struct Channel(OwnedFd);
+pub struct Channel(OwnedFd);
 
 /// A message, never empty.
 #[derive(Debug)]
-pub(crate) struct Message {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) descriptor: Option<OwnedFd>,
+pub struct Message {
+    /// What it says.
+    pub bytes: Vec<u8>,
+    /// What it hands over.
+    pub descriptor: Option<OwnedFd>,
 }
 
 impl Channel {
@@ -48,7 +50,10 @@ impl Channel {
     }
 
     /// The end of a connection that another process has handed over, or a new one.
-    pub(crate) fn of(socket: OwnedFd) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If it is no socket.
+    pub fn of(socket: OwnedFd) -> io::Result<Self> {
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
         Ok(Self(socket))
@@ -60,7 +65,10 @@ impl Channel {
     }
 
     /// Sends a message.
-    pub(crate) fn send(&self, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the other end is gone, or does not read.
+    pub fn send(&self, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let descriptors = descriptor.as_slice();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -71,13 +79,19 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for the next message; an error after [`PATIENCE`], and at the end of the connection.
-    pub(crate) fn receive(&self) -> io::Result<Message> {
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// After 20 s, and at the end of the connection.
+    pub fn receive(&self) -> io::Result<Message> {
         self.next(RecvFlags::CMSG_CLOEXEC)?.ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 
-    /// The next message, if it arrives in time; an error at the end of the connection.
-    pub(crate) fn within(&self, time: Timespec) -> io::Result<Option<Message>> {
+    /// The next message, if it arrives in time.
+    ///
+    /// # Errors
+    /// At the end of the connection.
+    pub fn within(&self, time: Timespec) -> io::Result<Option<Message>> {
         // An error means that a signal has ended the wait.
         let _ = poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&time));
         self.arrived()
@@ -123,7 +137,7 @@ impl AsFd for Channel {
 
 impl Message {
     /// Its bytes as text.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         std::str::from_utf8(&self.bytes).unwrap_or_default()
     }
 }

@@ -8,11 +8,12 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import native
 from perigee.engines.emu.real_time import foresee
 from perigee.engines.host.settings import of_namespaces
 from perigee.engines.plan.contract import Output, Progress
-from perigee.engines.plan.native import NativePlan, native_plan
+from perigee.engines.plan.native import NativePlan, native_plan, plan_arguments
 from perigee.engines.plan.runs import describe
 from perigee.errors import InputError
 from perigee.places import StudyFile
@@ -42,6 +43,7 @@ class Emulator(NativePlan):
         say: prints the duration of the runs, and warns of runs that this machine is too slow for.
         force: start even if a run cannot keep real time.
         late_s: carry a run out again if a packet was released later than this, s; see `MOST_TRIES`.
+        limits: limits of users' code over QUIC.
     """
 
     engine = "emu"
@@ -56,6 +58,7 @@ class Emulator(NativePlan):
         *,
         force: bool = False,
         late_s: float = math.inf,
+        limits: CodeLimits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(study, settings, reduced)
         _check(self._core, study, settings, reduced)
@@ -64,12 +67,25 @@ class Emulator(NativePlan):
         self._say = say
         self._force = force
         self._late_us = late_s * 1e6
+        self._arguments = plan_arguments(study, settings, reduced)
+        self._limits = limits
 
     def prepare(self) -> None:
         """Report the duration of the runs, and refuse runs that this machine is too slow for, see `Plan.prepare`."""
         outlook = self._core.outlook_emulated()
         names = [f"run {index} ({describe(self.runs[index])})" for index in range(len(self.runs.points))]
         foresee(outlook, names, self._say, force=self._force)
+
+    def _carried_out(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        if not self._core.apart(index):
+            return super()._carried_out(index, progress, captures)
+        from perigee.engines.emu.own_flows import Carriers, with_carriers
+
+        def execute(carriers: Carriers) -> Output | None:
+            done = self._core.run(index, self.engine, str(captures), progress, carriers)
+            return done and Output(*done)
+
+        return with_carriers(self._core, self._arguments, self._limits, index, progress, execute)
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Execute a run, and again as long as it comes late; the last one counts. See `Plan.execute`."""

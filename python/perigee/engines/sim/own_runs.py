@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from perigee.cc.child import LOADING_FACTOR, Child, LostError, StoppedError
-from perigee.cc.fault import line_of, near
 from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.plan.own_code import check_unchanged, how_lost, output_of
 from perigee.errors import RunError
-from perigee.store.streams import checked_frame
 
 AGAIN = "the same command repeats it: finished runs are kept, and a run is the same each time"
 
@@ -57,17 +56,13 @@ class OwnRuns:
         except LostError as lost:
             if child:
                 child.close()
-            raise RunError(self._said(index, lost, loaded=child is not None)) from None
+            raise RunError(how_lost(self._plan, index, lost, AGAIN, loaded=child is not None)) from None
         except OSError as error:
             raise RunError(f"no process for the author's code could be started: {error.strerror or error}") from error
         with self._lock:
             self._idle.append(child)
-        if answer["fingerprint"] != list(self._plan.fingerprint(index)):
-            raise RunError(
-                "a profile, a recording or a congestion control was changed while the study was running; "
-                "give the same command again"
-            )
-        return _output(answer, blobs)
+        check_unchanged(self._plan, index, answer)
+        return output_of(answer, blobs)
 
     def close(self) -> None:
         """End all processes."""
@@ -89,27 +84,3 @@ class OwnRuns:
             child.close()
             raise
         return child
-
-    def _said(self, index: int, lost: LostError, *, loaded: bool) -> str:
-        flows = self._plan.own_flows(index)
-        if loaded and lost.noted.callback:
-            for number, name, path in flows:
-                if number == lost.noted.flow:
-                    at = f"called at {lost.noted.time_s:.6f} s for flow `{name}`, as call {lost.noted.calls} of the run"
-                    place = line_of(lost.fault, self._plan.compiled()) or str(near(path))
-                    return f"{place}: `{lost.noted.callback}`, {at}, {lost.how}\n{AGAIN}"
-        files = ", ".join(dict.fromkeys(str(near(path)) for _, _, path in flows))
-        if not loaded:
-            return f"{files}: while the code was loaded, before any callback, it {lost.how}"
-        return f"{files}: outside of the callbacks the simulator with this code in it {lost.how}"
-
-
-def _output(answer: dict[str, Any], blobs: Sequence[memoryview]) -> Output:
-    left = iter(blobs)
-    tables = {name: bytes(next(left)) for name in answer["tables"]}
-    for name, stream in tables.items():
-        try:
-            checked_frame(name, stream)
-        except ValueError as error:
-            raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None
-    return Output(tables, {name: bytes(next(left)) for name in answer["captures"]})

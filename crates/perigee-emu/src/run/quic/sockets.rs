@@ -9,25 +9,35 @@ use std::os::fd::OwnedFd;
 use noq_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use perigee_quic::Ecn;
 use perigee_sim::quic::Place;
+use perigee_study::{FlowSpec, Opener};
 use perigee_traffic::End;
 use perigee_units::Time;
 use perigee_wire::Ports;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size_force, set_socket_reuseaddr, set_socket_send_buffer_size_force,
+};
 use rustix::net::{socket_with, SocketFlags, SocketType};
 
 use crate::os::clock::{timespec, RunClock};
 use crate::os::udp::date_arrivals;
-use crate::run::sockets::{family, FlowEnd};
+use crate::run::sockets::{bind_to, family};
 
-pub(crate) struct Sockets<'a> {
+/// The addresses of a flow's ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
     flow: u32,
     /// The end of connections that opens them.
-    client: End,
-    /// The places of the client's first connection, and of the server.
-    ends: [FlowEnd<'a>; 2],
+    opener: End,
+    /// The address of the client's first connection.
+    client: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
+
+pub(crate) struct Sockets {
+    places: Places,
     server: Udp,
     clients: Vec<Udp>,
     epoll: OwnedFd,
@@ -63,19 +73,51 @@ struct Udp {
     state: UdpSocketState,
 }
 
-impl<'a> Sockets<'a> {
-    /// Sockets of a flow between the places of its client and its server; `client` is the end that opens.
-    pub(crate) fn new(flow: u32, client: End, ends: [FlowEnd<'a>; 2]) -> io::Result<Self> {
-        let [of_client, of_server] = ends;
-        let server = of_server.node.enter(|| Udp::at(of_server))?;
-        let first = of_client.node.enter(|| Udp::at(of_client))?;
+impl Places {
+    /// Those of the flow of this number.
+    pub(crate) fn of(flow: u32, spec: &FlowSpec) -> Self {
+        let (from, to) = spec.ports(flow);
+        let (from, to) = (SocketAddr::new(spec.address(spec.from), from), SocketAddr::new(spec.address(spec.to), to));
+        let is_from = spec.traffic.quic().is_some_and(|quic| quic.opened_by == Opener::Sender);
+        let (opener, client, server) = if is_from { (End::From, from, to) } else { (End::To, to, from) };
+        Self { flow, opener, client, server }
+    }
+
+    /// The end that accepts connections.
+    fn acceptor(self) -> End {
+        if self.opener == End::From {
+            End::To
+        } else {
+            End::From
+        }
+    }
+
+    /// The address of the client of this connection.
+    fn client_of(self, connection: u32) -> SocketAddr {
+        SocketAddr::new(self.client.ip(), Ports::of(self.flow + connection * Ports::DISTINCT).client)
+    }
+
+    /// A socket for the client of this connection, in the calling thread's namespace. Clients of several flows may have one address:
+    /// each is connected to its server, and hears that one alone.
+    pub(crate) fn open(self, connection: u64) -> io::Result<UdpSocket> {
+        if connection >= Ports::DISTINCT.into() {
+            return Err(io::Error::other("there are no more ports; let the flow open fewer connections"));
+        }
+        let socket = open(self.client_of(connection as u32), true)?;
+        socket.connect(self.server)?;
+        Ok(socket)
+    }
+}
+
+impl Sockets {
+    /// Sockets of a flow: of its first client, and of its server.
+    pub(crate) fn new(places: Places, [client, server]: [UdpSocket; 2]) -> io::Result<Self> {
+        let (first, server) = (Udp::new(client)?, Udp::new(server)?);
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &server.socket, EventData::new_u64(SERVER), EventFlags::IN)?;
         epoll::add(&epoll, &first.socket, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Self {
-            flow,
-            client,
-            ends,
+            places,
             server,
             clients: vec![first],
             epoll,
@@ -84,31 +126,28 @@ impl<'a> Sockets<'a> {
         })
     }
 
-    /// Moves the calling thread to the clients' node, where it opens sockets.
-    pub(crate) fn join_clients(&self) -> io::Result<()> {
-        self.ends[0].node.join()
+    /// Whether the connection of this number has a socket.
+    pub(crate) fn has_client(&self, number: u32) -> bool {
+        (number as usize) < self.clients.len()
     }
 
-    /// A socket for the connection of this number, if it has none.
-    pub(crate) fn add_client(&mut self, number: u32) -> io::Result<()> {
-        if number < self.clients.len() as u32 {
-            return Ok(());
-        }
-        if number >= Ports::DISTINCT {
-            return Err(io::Error::other("there are no more ports; let the flow open fewer connections"));
-        }
-        let client = Udp::at(FlowEnd { address: self.address_of(number), ..self.ends[0] })?;
-        epoll::add(&self.epoll, &client.socket, EventData::new_u64(number.into()), EventFlags::IN)?;
+    /// Adds the socket of the next connection's client.
+    pub(crate) fn add_client(&mut self, socket: UdpSocket) -> io::Result<()> {
+        let client = Udp::new(socket)?;
+        let number = EventData::new_u64(self.clients.len() as u64);
+        epoll::add(&self.epoll, &client.socket, number, EventFlags::IN)?;
         self.clients.push(client);
         Ok(())
     }
 
     /// Sends a datagram of an end.
     pub(crate) fn send(&self, from: Place, datagram: &[u8], ecn: Ecn) -> io::Result<()> {
-        let (udp, destination) = if from.end == self.client {
-            (&self.clients[from.leg as usize], self.ends[1].address)
+        let (udp, destination) = if from.end == self.places.opener {
+            // Without a socket there is trouble already.
+            let Some(client) = self.clients.get(from.leg as usize) else { return Ok(()) };
+            (client, self.places.server)
         } else {
-            (&self.server, self.address_of(from.leg))
+            (&self.server, self.places.client_of(from.leg))
         };
         let ecn = in_ip(ecn);
         let transmit = Transmit { destination, ecn, contents: datagram, segment_size: None, src_ip: None };
@@ -174,29 +213,26 @@ impl<'a> Sockets<'a> {
     /// Where a datagram from this port has arrived.
     fn place_of(&self, socket: u64, port: u16) -> Option<Place> {
         if socket != SERVER {
-            return Some(Place { leg: socket as u32, end: self.client });
+            return Some(Place { leg: socket as u32, end: self.places.opener });
         }
-        let end = if self.client == End::From { End::To } else { End::From };
-        let leg = Ports::flow([self.ends[1].address.port(), port])? / Ports::DISTINCT;
-        ((leg as usize) < self.clients.len()).then_some(Place { leg, end })
-    }
-
-    /// The address of the client of this connection.
-    fn address_of(&self, connection: u32) -> SocketAddr {
-        let port = Ports::of(self.flow + connection * Ports::DISTINCT).client;
-        SocketAddr::new(self.ends[0].address.ip(), port)
+        let leg = Ports::flow([self.places.server.port(), port])? / Ports::DISTINCT;
+        ((leg as usize) < self.clients.len()).then_some(Place { leg, end: self.places.acceptor() })
     }
 }
 
+/// A socket of the calling thread's namespace, bound to an address, which others may have where it is `shared`.
+pub(crate) fn open(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
+    let socket = socket_with(family(address.ip()), SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, shared)?;
+    bind_to(&socket, address)?;
+    // Without the privilege for more, the kernel's own limit applies.
+    let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
+    let _ = set_socket_send_buffer_size_force(&socket, BUFFER);
+    Ok(socket.into())
+}
+
 impl Udp {
-    /// A socket of the calling thread's namespace, bound to a place.
-    fn at(place: FlowEnd<'_>) -> io::Result<Self> {
-        let socket = socket_with(family(place.address.ip()), SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        place.bind(&socket)?;
-        // Without the privilege for more, the kernel's own limit applies.
-        let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
-        let _ = set_socket_send_buffer_size_force(&socket, BUFFER);
-        let socket = UdpSocket::from(socket);
+    fn new(socket: UdpSocket) -> io::Result<Self> {
         // It reads the ECN field, forbids fragments, and does not block.
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         date_arrivals(&socket)?;
