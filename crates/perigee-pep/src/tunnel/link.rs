@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use perigee_quic::stack::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, FourTuple, Incoming,
     PathId, ServerConfig, Transmit, VarInt,
 };
-use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 

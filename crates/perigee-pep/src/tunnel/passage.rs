@@ -3,7 +3,6 @@
 use perigee_quic::stack::{Connection, ConnectionHandle, PathId, StreamId};
 use perigee_units::Time;
 
-
 use super::carrier::{Ends, StreamCarrier};
 use super::record::{Failure, Head};
 use crate::event_loop::{Readiness, Turn};
