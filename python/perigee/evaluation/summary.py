@@ -118,9 +118,7 @@ def _failed(failed: Sequence[Finding], findings: Sequence[Finding]) -> str:
     own = [one for one in failed if not one.criterion.follows]
     of_rfc, further = ([one for one in own if one.criterion.is_further == is_one] for is_one in (False, True))
     measured = [
-        one
-        for one in findings
-        if one.verdict.is_judged and not one.criterion.is_further and not one.criterion.follows
+        one for one in findings if one.verdict.is_judged and not one.criterion.is_further and not one.criterion.follows
     ]
     said = (
         [f"fails {len(of_rfc)} of {len(measured)} measured criteria of RFC 9743: {_listed(of_rfc)}"] if of_rfc else []
