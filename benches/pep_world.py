@@ -261,7 +261,7 @@ class Perigee(Proxy):
     ) -> None:
         super().__init__(world)
         self.path = world.folder / "pep.toml"
-        # What runs the program has system calls of its own.
+        # A program that runs it has system calls of its own.
         confined = "confine = false\n" if under else ""
         self.text = (
             f"[service]\nworkers = {workers}\n{confined}{service}\n"

@@ -585,7 +585,7 @@ class Plan:
         engine: str,
         captures: str,
         progress: Callable[[float, float, Sequence[int]], bool],
-        carriers: Sequence[tuple[int, int]] = (),
+        carriers: Sequence[tuple[int, int]] = ...,
     ) -> tuple[dict[str, bytes], dict[str, bytes]] | None: ...
     def run_several(
         self, indices: Sequence[int], for_s: float, progress: Callable[[float], bool]

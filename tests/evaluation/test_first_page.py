@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a reader sees first can be checked by that reader: what fails, in which cell, how surely, and by one command."""
+"""The page that a reader sees first can be checked by that reader: what fails, in which cell, how surely, and by one command."""
 
 from __future__ import annotations
 

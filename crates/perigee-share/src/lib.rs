@@ -98,7 +98,7 @@ struct Demand {
 impl Policy {
     /// Bytes that a connection counts as having spent, `elapsed` after it had spent `before`, having sent `sent` since. Never more than
     /// twice [`Policy::short`]: after [`Policy::memory`] of silence any connection is short again. One that ceases to be short counts as
-    /// having spent the most. One that `is_held` by its share gets nothing back: who opens so many downloads that each is slow would
+    /// having spent the most. One that `is_held` by its share gets nothing back: who opens many downloads, each slow for that, would
     /// spend savings for all of them.
     ///
     /// ```
@@ -280,8 +280,8 @@ impl Allocator {
 
 /// Mean rate of a sender over its last divisions, with that of the last one: what it could use while nothing of it waits.
 ///
-/// What is kept for it between its bursts adds up to what these were. With the rate of the last burst instead, fading as slowly, requests of
-/// pages keep ten times their own bytes: a fifth of an uplink of 2 Mbit/s.
+/// What is kept for it between its bursts adds up to what these were. With the rate of the last burst instead, fading as slowly, requests
+/// of pages keep ten times their own bytes: a fifth of an uplink of 2 Mbit/s.
 pub fn mean_of_late(before: Rate, last: Rate) -> Rate {
     let (before, last) = (before.as_bps(), last.as_bps());
     Rate::from_bps(before - before.div_ceil(DIVISIONS) + last / DIVISIONS)

@@ -16,7 +16,7 @@ from perigee.cc.messages import Message, read_message, write_message
 from perigee.errors import InputError, RunError
 
 Known = Mapping[str, Callable[[Mapping[str, Any], Sequence[bytes]], Message]]
-"""What a process answers, by what is asked."""
+"""A process's answers, by what is asked."""
 
 
 class _Worker:

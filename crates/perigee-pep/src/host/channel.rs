@@ -22,9 +22,9 @@ pub struct Channel(OwnedFd);
 /// A message, never empty.
 #[derive(Debug)]
 pub struct Message {
-    /// What it says.
+    /// Its text or numbers.
     pub bytes: Vec<u8>,
-    /// What it hands over.
+    /// A descriptor that it hands over.
     pub descriptor: Option<OwnedFd>,
 }
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AGAIN = "the same command goes on with this run: finished ones are kept"
 
 Carriers = Sequence[tuple[int, int]]
-"""Of each flow its number, and the socket to the process that carries it, which is given away."""
+"""Numbers of flows, each with the socket to the process that carries it, which is given away."""
 
 
 def with_carriers(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What processes of users' code answer for a run, and what is said of those that do not."""
+"""Answers of processes of users' code for a run, and what is said of those that do not."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ fn socket_of(message: Message) -> io::Result<(Vec<u8>, UdpSocket)> {
 struct Apart<'a> {
     channel: Channel,
     beat: &'a mut dyn FnMut(f64),
-    /// When it is told of progress next.
+    /// When it learns of progress next.
     next: Time,
     /// Whether it knows that the flow has ended.
     has_ended: bool,

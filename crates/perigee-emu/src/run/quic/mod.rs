@@ -3,9 +3,9 @@
 //! One thread has both ends of a flow's connections: a thread of the run, or that of a process which the kernel confines, where the
 //! algorithm is an author's. What is measured is what the ends see: their datagrams have secrets on the way.
 //!
-//! The flow's time is that of its events, as in the simulator: the instant at which the kernel had a datagram, or for which a timer was set,
-//! in their order. Where the thread comes late to them, so does what the ends send then, as if the path had kept it; but no round trip and no
-//! pause begins or ends with the thread's own turn.
+//! The flow's time is that of its events, as in the simulator: the instant at which the kernel had a datagram, or for which a timer
+//! was set, in their order. Where the thread comes late to them, so does what the ends send then, as if the path had kept it; but no
+//! round trip and no pause begins or ends with the thread's own turn.
 
 mod apart;
 mod flow;
@@ -40,7 +40,7 @@ pub(crate) struct QuicApplication<'a> {
     /// The node of the clients.
     node: &'a Namespace,
     places: Places,
-    /// Those of the first client and of the server.
+    /// The sockets of the first client and of the server.
     sockets: [UdpSocket; 2],
     carried: Carrying,
     report: Arc<QuicReport>,

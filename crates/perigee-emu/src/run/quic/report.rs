@@ -1,4 +1,4 @@
-//! What a run hears of a flow over QUIC.
+//! Reports of a flow over QUIC to its run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

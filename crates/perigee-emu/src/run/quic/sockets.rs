@@ -74,7 +74,7 @@ struct Udp {
 }
 
 impl Places {
-    /// Those of the flow of this number.
+    /// The places of the flow of this number.
     pub(crate) fn of(flow: u32, spec: &FlowSpec) -> Self {
         let (from, to) = spec.ports(flow);
         let (from, to) = (SocketAddr::new(spec.address(spec.from), from), SocketAddr::new(spec.address(spec.to), to));
