@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Carries downloads over QUIC out on both engines, and writes docs/models/validation-quic.md.
 
-Cells that miss are simulated again with the lateness of their sockets in the links: whether real time is the cause.
+Cells that miss are simulated again with the lateness of their sockets in the links: whether real time may be the cause.
 Ctrl-C loses nothing but the run under way: the same command goes on.
 """
 
@@ -74,8 +74,9 @@ LATE_HEAD = """\
 Each cell that misses, simulated again with links whose delay has the lateness of its sockets as jitter, that of the
 link's releases and that of the ends together, drawn anew each millisecond in both directions: a log-normal distribution
 with their median and 99th percentile, and in 1 % of the time a Pareto tail from there to the latest packet. The least
-and the most of {rounds} rounds. Where the sockets came to something between, real time is the cause. How late a link
-takes up what ends send nobody measures, so it is not in it.
+and the most of {rounds} rounds, each column by itself. Where the sockets came to something between, lateness may be the
+cause: a wide range shows a cell that such lateness decides, and cells that are within are not simulated so. How late a
+link takes up what ends send nobody measures, so it is not in it.
 
 | link | congestion control | late, us: median | one in 100 | latest | Mbit/s: simulated | with lateness | sockets \
 | round trip, ms: simulated | with lateness | sockets | lost, %: simulated | with lateness | sockets | as the sockets |
@@ -287,7 +288,7 @@ def _why_late(cell: Cell, late: Range | None) -> str:
     if not cell.is_judged:
         return "This machine was busy."
     is_late = late is not None and not late.misses(cell.emu.values)
-    return "Real time: see its row above." if is_late else ""
+    return "Perhaps real time: see its row above." if is_late else ""
 
 
 def _late_rows(cells: Sequence[Cell], late: dict[str, Range]) -> Iterator[str]:
