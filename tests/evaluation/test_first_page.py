@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The page that a reader sees first can be checked by that reader: what fails, in which cell, how surely, and by one command."""
+"""A reader can check the first page: what fails, in which cell, how surely, and by one command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perigee.evaluation.studies import Candidate, Order, candidate
 from perigee.evaluation.summary import by_construction, foremost, key_figure, summarize
 
 OF = {one.id: one for one in CRITERIA}
-MINE = Candidate("mine", "A test", "/home/me/mine.c", "0" * 64)
+MINE = Candidate("mine", "A test", "/home/me/my cc/mine.c", "0" * 64, written="my cc/mine.c")
 LIMIT = Rule("at most 2 %", limit=2)
 
 
@@ -96,12 +96,13 @@ def test_a_figure_whose_interval_has_the_threshold_in_it_is_said_to_be_decided_b
     assert "tested distance" not in key_figure(Finding(CRITERIA[2], Verdict.PASS, "", [clear]))
 
 
-def test_the_command_for_a_cell_has_what_the_evaluation_had_and_no_path() -> None:
-    order = Order(dataclasses.replace(MINE, over_quic=True, scavenger=True), (), True, Simulator, seed=7)
+def test_the_command_for_a_cell_has_what_the_evaluation_had_and_the_file_as_it_was_named() -> None:
+    limits = {"--cc-stall": "60 s"}
+    order = Order(dataclasses.replace(MINE, over_quic=True, scavenger=True), (), True, Simulator, seed=7, limits=limits)
     words = shlex.split(again(order, OF["7.2"], "rate 10 Mbit/s, count 16", 48))
     assert words == [
-        *("perigee", "cc", "evaluate", "./mine.c", "--criterion", "7.2", "--cell", "rate 10 Mbit/s, count 16"),
-        *("--rounds", "48", "--seed", "7", "--transport", "quic", "--scavenger"),
+        *("perigee", "cc", "evaluate", "my cc/mine.c", "--criterion", "7.2", "--cell", "rate 10 Mbit/s, count 16"),
+        *("--rounds", "48", "--seed", "7", "--transport", "quic", "--cc-stall", "60 s", "--scavenger"),
     ]
     known = Order(candidate("ledbat_pp"), (), True, Simulator, horizon_s=900.0)
     assert again(known, OF["horizon"], "rtt 28 ms").endswith("--cell 'rtt 28 ms' --horizon 900s")
@@ -124,8 +125,12 @@ def test_a_cell_alone_has_the_same_rounds_and_is_no_pass(perigee: Perigee, tmp_p
     command = shlex.split(found.again)
     # As a page has it, with a no-break space before a unit.
     command = [word.replace(" ms", "\N{NO-BREAK SPACE}ms") for word in command]
-    assert (done := perigee(*command[1:], "--json", "cell.json")).returncode == 0, done.stderr
-    assert "P is not corrected" in done.stderr
+    done = perigee(*command[1:], "--json", "cell.json")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "P is not corrected" in said
+    assert "Holm" not in said
+    assert "That cell again" not in said
     shown = json.loads((tmp_path / "cell.json").read_text())
     one = next(each for each in shown["criteria"] if each["id"] == "7.3")
     (cell,) = one["measures"][0]["cells"]
@@ -133,7 +138,8 @@ def test_a_cell_alone_has_the_same_rounds_and_is_no_pass(perigee: Perigee, tmp_p
     assert (decides := found.nearest.deciding)
     assert cell["cell"] == decides.words
     assert cell["figures"]["vegas"]["mean"] == pytest.approx(decides.figures["vegas"].mean)
-    assert (one["verdict"], one["again"]) == ("not met, document it", found.again)
+    assert (one["verdict"], one["again"]) == ("not met, document it", None)
+    assert (shown["size"], shown["cell"], shown["rounds"]) == ("cell", decides.words, None)
     assert (tmp_path / "evaluation-vegas-cell.html").exists()
     within = next(each for each in found.measures[0].cells if each.times_beyond["cubic"] <= 1)
     passed = perigee("cc", "evaluate", "cubic", "--criterion", "7.3", "--cell", within.words, "--rounds", "4")
@@ -147,6 +153,8 @@ def test_a_cell_alone_has_the_same_rounds_and_is_no_pass(perigee: Perigee, tmp_p
         (("--cell", "rtt 28 ms"), "give one --criterion"),
         (("--cell", "rtt 28 ms", "--criterion", "7.3", "--criterion", "7.2"), "give one --criterion"),
         (("--cell", "nowhere", "--criterion", "7.3"), "7.3 has no cell of these words; it has delay"),
+        (("--cell", "", "--criterion", "7.3"), "--cell: is empty"),
+        (("--cell", "  "), "--cell: is empty"),
         (("--rounds", "6"), "give --cell"),
     ],
 )

@@ -148,6 +148,10 @@ def evaluate(
         raise InputError(
             "--transport quic: neither the emulator nor the proxy carries it; leave out --confirm and --behind-proxy"
         )
+    # A page has a no-break space before a unit, and writes us in its own way.
+    words = " ".join((cell or "").replace("µs", "us").split())
+    if cell is not None and not words:
+        raise InputError("--cell: is empty; give the words of a cell, as a page or table has them, or leave it out")
     if cell is not None and (len(criterion or ()) != 1 or behind_proxy):
         raise InputError("--cell: names a cell of one criterion; give one --criterion, and leave out --behind-proxy")
     if rounds is not None and cell is None:
@@ -172,6 +176,15 @@ def evaluate(
         form.write_form(answers)
         say(f"wrote an empty form to {answers}; fill it in, and give the same command again")
 
+    limits = {
+        name: value
+        for name, value, default in (
+            ("--cc-stall", cc_stall, options.DEFAULT_STALL),
+            ("--cc-memory", cc_memory, options.DEFAULT_MEMORY),
+        )
+        if value != default
+    }
+
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
@@ -186,9 +199,9 @@ def evaluate(
         behind_proxy,
         seed,
         horizon_s=horizon_s,
-        # A page has a no-break space before a unit, and writes us in its own way.
-        cell=" ".join((cell or "").replace("µs", "us").split()),
+        cell=words,
         rounds=rounds,
+        limits=limits,
     )
     try:
         findings = running.evaluate(order, bar, say)
@@ -199,7 +212,7 @@ def evaluate(
     shown = page(candidate, findings, said, quick=quick, repeated=repeated)
     write_atomically(target, shown.encode())
     if as_json is not None:
-        content = summary.as_json(candidate, findings, quick=quick, repeated=repeated)
+        content = summary.as_json(candidate, findings, quick=quick, repeated=repeated, cell=words, rounds=rounds)
         write_atomically(as_json, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     out_console.print(_table(findings))
     for one in repeated:

@@ -7,7 +7,6 @@ import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perigee.engines.plan.native import native_plan
@@ -53,13 +52,16 @@ def settings_of(order: Order, criterion: Criterion, cell: Cell, measure: Measure
 
 
 def again(order: Order, criterion: Criterion, words: str, rounds: int | None = None) -> str:
-    """Return the command that measures one cell again, with the same seeds, where the candidate's file is.
+    """Return the command that measures one cell again, with the same seed, in the folder where that was given.
+
+    Its first rounds are those of the evaluation; `--rounds` beyond these have other draws than the evaluation's further
+    rounds.
 
     Args:
         order: what was evaluated, and how.
         criterion: whose cell it is.
         words: the cell.
-        rounds: number of rounds that it has; none: as many as decide it.
+        rounds: number of its first rounds; none: the study's, and as many more as decide it, as in the evaluation.
     """
     one = order.candidate
     options = {
@@ -69,11 +71,11 @@ def again(order: Order, criterion: Criterion, words: str, rounds: int | None = N
         "--seed": None if order.seed == 1 else order.seed,
         "--horizon": f"{order.horizon_s:g}s" if criterion.id == HORIZON and order.horizon_s else None,
         "--transport": "quic" if one.over_quic else None,
+        **order.limits,
     }
     given = itertools.chain.from_iterable((each, str(value)) for each, value in options.items() if value is not None)
     more = ["--scavenger"] if one.scavenger and one.name not in SCAVENGERS else []
-    name = f"./{Path(one.value).name}" if one.sha256 else one.name
-    return shlex.join(["perigee", "cc", "evaluate", name, *given, *more])
+    return shlex.join(["perigee", "cc", "evaluate", one.written or one.name, *given, *more])
 
 
 def _point(order: Order, criterion: Criterion, words: str) -> Mapping[str, Any]:

@@ -161,9 +161,12 @@ def left_open(order: Order, found: Finding) -> Finding:
 
 
 def _repeatable(order: Order, found: Finding) -> Finding:
-    """Return a finding with the command that measures the deciding cell again, with more rounds where that is open."""
+    """Return a finding with the command that measures the deciding cell again, with more rounds where that is open.
+
+    One cell alone is that command already.
+    """
     if order.cell:
-        found = dataclasses.replace(found, reason=" ".join(filter(None, (found.reason, ALONE))))
+        return dataclasses.replace(found, reason=" ".join(filter(None, (found.reason, ALONE))))
     nearest = None if found.verdict is Verdict.PASS or found.left_open else found.nearest
     if nearest is None or not (cell := nearest.deciding) or not cell.distance:
         return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class Candidate:
         scalable: whether it needs ECN, so that its packets may carry ECT(1).
         scavenger: whether it is meant to yield to all others, so that what it gets itself is not judged.
         over_quic: whether it, and what stands in its place, runs over QUIC; flows beside it use TCP.
+        written: its file as the user named it, for the command that repeats a cell.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Candidate:
     scalable: bool = False
     scavenger: bool = False
     over_quic: bool = False
+    written: str = ""
 
     @property
     def transport(self) -> str:
@@ -86,7 +88,9 @@ class Order:
         horizon_s: length of the long runs, s; 0: they are not asked for.
         several: the evaluations that share their first rounds with this one; none: it is alone.
         cell: the only cell that is measured, in words; empty: all.
-        rounds: number of its first rounds; none: the study's.
+        rounds: number of its first rounds, to which those up to the next look are added while it is near its
+            threshold; none: the study's.
+        limits: the limits of the author's code, by option of the command, where they are not the default ones.
     """
 
     candidate: Candidate
@@ -102,6 +106,7 @@ class Order:
     several: Several | None = None
     cell: str = ""
     rounds: int | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     def job(self, study: StudyFile, settings: Sequence[str], out: Path) -> Job:
         """Return the job of a study with these settings."""
@@ -119,7 +124,7 @@ def candidate(what: str) -> Candidate:
         found, warnings = algorithm_of(path)
         content = read_bounded(path, TEXT_BYTES, "a congestion control")
         digest = hashlib.sha256(content).hexdigest()
-        return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
+        return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn, written=what)
     found = built_in(what)
     return Candidate(what, found.title, what, scalable=found.needs_ecn, scavenger=what in SCAVENGERS)
 

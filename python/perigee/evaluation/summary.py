@@ -13,7 +13,7 @@ from perigee.evaluation.criteria import VERSION
 from perigee.evaluation.deciding import FEWEST_TO_FAIL, MANY, Distance, Outcome
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import CUBIC, RENO, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, ONE_CELL
+from perigee.evaluation.running import ALONE, NOT_CHOSEN, ONE_CELL
 from perigee.evaluation.studies import Candidate
 from perigee.numbers import counted, decimals, for_json, number, with_spread
 from perigee.version import __version__
@@ -26,7 +26,8 @@ MOST_SHOWN = 3
 """Findings with a sentence on the first screen."""
 CLOSED_BY = "The same command without --quick decides it (all criteria: Reno 5 min of a core, others a third more)."
 """Says how to decide what the reduced size leaves open; times as in `docs/guide/evaluate-and-attack.md`."""
-P_IS = "P: the chance of a figure as far beyond if it lay at its threshold, for all figures of its criterion (Holm)."
+P_OF = "P: the chance of a figure as far beyond if it lay at its threshold"
+P_IS = f"{P_OF}, for all figures of its criterion (Holm)."
 SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of an algorithm as a whole."""
 THRESHOLDS = (
@@ -261,7 +262,8 @@ def scope(findings: Sequence[Finding]) -> str:
     longest = longest_run_s(findings)
     lasted = f", the longest run {number(longest, 0)} s" if longest else ""
     cells = counted(len({(section, words) for section, words, _ in judged}), "cell")
-    return f"{made}: {counted(len(far), 'figure')} of {cells}, {rounds} rounds each{lasted}. {P_IS}"
+    p_is = f"{P_OF}, for the figures of this cell." if any(ALONE in one.reason for one in findings) else P_IS
+    return f"{made}: {counted(len(far), 'figure')} of {cells}, {rounds} rounds each{lasted}. {p_is}"
 
 
 def alike(candidate: Candidate, findings: Sequence[Finding]) -> str:
@@ -368,9 +370,24 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 
 def as_json(
-    candidate: Candidate, findings: Sequence[Finding], *, quick: bool, repeated: Sequence[Repeated] = ()
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    *,
+    quick: bool,
+    repeated: Sequence[Repeated] = (),
+    cell: str = "",
+    rounds: int | None = None,
 ) -> dict[str, Any]:
-    """Return an evaluation as plain data; without repeated cells it has nothing of the time, the host or a path."""
+    """Return an evaluation as plain data; without repeated cells it has nothing of the time or the host.
+
+    Args:
+        candidate: the congestion control.
+        findings: of all criteria.
+        quick: whether the studies had their reduced sizes.
+        repeated: cells that were repeated on the emulator.
+        cell: the only cell that was measured, in words; empty: all.
+        rounds: number of its first rounds, where that was given.
+    """
     summary = summarize(candidate, findings)
     return {
         "format": FORMAT,
@@ -380,7 +397,9 @@ def as_json(
         "longest_run_s": for_json(longest_run_s(findings)) or None,
         "transport": candidate.transport,
         "candidate": {"name": candidate.name, "title": candidate.title, "sha256": candidate.sha256 or None},
-        "size": "quick" if quick else "whole",
+        "size": "cell" if cell else "quick" if quick else "whole",
+        "cell": cell or None,
+        "rounds": rounds,
         "verdicts": {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict},
         "answer": summary.answer,
         "where": summary.where,
