@@ -40,7 +40,10 @@ cells: cells beyond that stay undecided."""
 ALONE = "One cell alone: its P is not corrected for the other cells. With another --seed it is a test of its own."
 ONE_CELL = "left open: one cell alone, which is not beyond; the others decide as well"
 SEEDS_APART = 1_000_000
-"""A seed times this number is the seed of a study's further rounds, plus the number of rounds before."""
+"""A seed times this number is the seed of a study's further rounds, plus the number of rounds before.
+
+First rounds beyond the study's own, as by `--rounds`, so have other draws than the evaluation's further rounds.
+"""
 
 
 def choose(ids: Collection[str]) -> tuple[str, ...]:
