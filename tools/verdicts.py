@@ -8,14 +8,16 @@
 
 Some seeds of all criteria come before more seeds of any, and cheap criteria before dear ones. What is done is kept in
 --out, and the same command goes on, also with more seeds. Each part writes the page of all parts that are there. It
-ends with 1 where two sizes have opposite verdicts, or where fewer than 95 % of the seeds pass a twin by what its
-original passes.
+ends with 1 where two sizes have opposite verdicts, or where fewer than 95 % of 20 seeds or more pass a twin by what
+its original passes. The further rounds of ten seeds that `near` takes together have the draws that an evaluation with
+the number of that ten as its seed has in its further rounds: the two are no independent tests.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import math
 import statistics
 import sys
@@ -61,6 +63,8 @@ TOGETHER = 10
 """Seeds of which the rounds of a cell are runs of one study."""
 LEAST_SHARE = 0.95
 """Share of the seeds in which a twin passes what its original passes."""
+FEWEST_SEEDS = 20
+"""Seeds without which one miss is more than that share allows: they do not test it."""
 BESIDE_S, FEWEST = 5.0, 3
 """Processor time of a step beside its runs, s, as to compile twins; and the congestion controls of most studies."""
 BAD = {Verdict.FAIL, Verdict.DOCUMENT}
@@ -77,7 +81,13 @@ SIZES = """
 studies: {legend} A second letter, in brackets, is that of `--quick` where its studies lack cells. The others have the \
 same runs at both sizes, and are not run twice.
 
-{opposite} of {count} pairs of verdicts are opposite (a pass at one size, no pass by what is decided at the other).
+{opposite} of {count} pairs of verdicts, in criteria whose reduced size lacks cells, are opposite (a pass at one \
+size, no pass by what is decided at the other). In {left} of them `--quick` is undecided: whole studies pass {passes} \
+of these, miss {missed}, and are undecided in the others.
+
+Packets per round trip in 5.1.1 are the median of a run's stretches of 5 s. That was chosen after the figures of a \
+twin were seen ([why](../decisions/118-near-is-what-a-seed-could-decide.md)), and does not see a sender \
+that fills the path for less than half of the time.
 """
 NEAR_WORDS = """
 ## Twins near a threshold
@@ -304,12 +314,17 @@ def missed(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def missing_the_rule(lost: Mapping[str, int], seeds: int) -> list[str]:
-    """Return the twins that pass what their original passes in too few seeds.
+    """Return the twins that pass what their original passes in too few seeds; none where the seeds are too few to tell.
 
     Examples:
-        >>> missing_the_rule({"cubic_beta": 2, "reno_beta": 3}, 40)
-        ['reno_beta']
+        >>> missing_the_rule({"cubic_beta": 2, "reno_beta": 3}, 40), missing_the_rule({"reno_beta": 7}, 10)
+        (['reno_beta'], [])
     """
+    return below(lost, seeds) if seeds >= FEWEST_SEEDS else []
+
+
+def below(lost: Mapping[str, int], seeds: int) -> list[str]:
+    """Return the twins that pass in less than the share that the rule asks for, of however few seeds."""
     return [name for name, count in lost.items() if seeds - count < LEAST_SHARE * seeds]
 
 
@@ -322,13 +337,16 @@ def page(found: Mapping[str, Any], known: Collection[str]) -> str:
 
 def _of_sizes(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     verdicts = found["verdicts"]
-    pairs = [pair for row in verdicts.values() for pair in row.values() if any(Verdict(one).is_judged for one in pair)]
-    count = sum(map(opposite, pairs))
+    pairs = [row[each] for row in verdicts.values() for each in found["parts"]]
+    judged = [pair for pair in pairs if any(Verdict(one).is_judged for one in pair)]
+    left = [Verdict(large) for small, large in judged if small == Verdict.UNDECIDED]
+    counts = {"passes": left.count(Verdict.PASS), "missed": sum(one in BAD for one in left)}
+    counts |= {"opposite": sum(map(opposite, judged)), "count": len(judged), "left": len(left)}
     body = [
         [f"{each} {title}", *(_letters(row[each], both=each in found["parts"]) for row in verdicts.values())]
         for each, title in found["titles"].items()
     ]
-    words = SIZES.format(**found, legend=LEGEND, opposite=count, count=len(pairs))
+    words = SIZES.format(**found, legend=LEGEND, **counts)
     return [words, *table(["Criterion", *verdicts], body), "", *_left_out(found["titles"], known), ""]
 
 
@@ -346,7 +364,15 @@ def _of_near(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     ]
     without = ", ".join(each for each in known if found["rows"].get(each) == [])
     none = [f"No cell is near in {without}.", ""] if without else []
-    return [NEAR_WORDS.format(**found), *table(["", "Cell", *names], body), "", *none, *_kept("near", found, known)]
+    words = NEAR_WORDS.format(date=_when(found, known))
+    return [words, *table(["", "Cell", *names], body), "", *_zeros(rows), *none, *_kept("near", found, known)]
+
+
+def _zeros(rows: Sequence[tuple[str, Row]]) -> list[str]:
+    """Return which cells say nothing of a distance."""
+    zeros = [_place(each, row) for each, row in rows if not any(itertools.chain(*row["times"].values()))]
+    said = f"A multiple of 0.00 is no distance, since the figure or its threshold is 0: {'; '.join(zeros)}."
+    return [said, ""] if zeros else []
 
 
 def _tally(verdicts: Sequence[str], times: Sequence[float]) -> str:
@@ -366,7 +392,8 @@ def _of_whole(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     rows = _rows(found, known)
     names = list(rows[0][1]["verdicts"]) if rows else []
     body = [[each, *(" ".join(LETTERS[one] for one in row["verdicts"][name]) for name in names)] for each, row in rows]
-    return [WHOLE_WORDS.format(**found), *table(["Criterion", *names], body), "", *_kept("whole", found, known)]
+    words = WHOLE_WORDS.format(date=_when(found, known))
+    return [words, *table(["Criterion", *names], body), "", *_kept("whole", found, known)]
 
 
 def _rows(found: Mapping[str, Any], known: Collection[str]) -> list[tuple[str, Row]]:
@@ -379,12 +406,13 @@ def _kept(part: str, found: Mapping[str, Any], known: Collection[str]) -> list[s
     lost, seeds = missed([row for _, row in rows]), seeds_of([row for _, row in rows])
     words = (f"{name} {seeds - count} of {seeds}" for name, count in lost.items())
     together = ", ".join(missing_the_rule(lost, seeds))
-    alone = [(each, row, name) for each, row in rows for name in missing_the_rule(missed([row]), seeds_of([row]))]
+    rule = "too few seeds to tell" if seeds < FEWEST_SEEDS else f"missed by {together}" if together else "met by all"
+    alone = [(each, row, name) for each, row in rows for name in below(missed([row]), seeds_of([row]))]
     where = "; ".join(f"{name} in {_place(each, row)}, {_passing(row, name)}" for each, row, name in alone)
     return [
         f"Seeds, of those that all rows have, in which a twin passes all that its original passes: {', '.join(words)}. "
-        f"The rule asks for {100 * LEAST_SHARE:.0f} %: {f'missed by {together}' if together else 'met by all'}. "
-        f"In each row by itself, with all its seeds: {f'missed by {where}' if where else 'met by all'}.",
+        f"The rule asks for {100 * LEAST_SHARE:.0f} %: {rule}. "
+        f"In each row by itself, with all its seeds, {f'below that share: {where}' if where else 'none is below'}.",
         *_left_out(found["rows"], known),
         "",
         *_reasons(part, alone),
@@ -400,16 +428,29 @@ def _passing(row: Row, name: str) -> str:
 
 
 def _reasons(part: str, alone: Sequence[tuple[str, Row, str]]) -> list[str]:
-    """Return why twins miss the rule, of what was traced; the figures in it are those of the row."""
+    """Return why twins miss the rule, of what was traced: with figures of the row, or of one seed while that misses."""
     traced = tomllib.loads(TRACED.read_text())["miss"]
     found = []
     for criterion, row, name in alone:
         here = {"part": part, "criterion": criterion, "cell": row.get("cell", ""), "twin": name}
-        texts = [one["why"] for one in traced if {key: one.get(key, "") for key in here} == here]
+        of_it = [one for one in traced if {key: one.get(key, "") for key in here} == here]
+        texts = [one["why"] for one in of_it if "seed" not in one or _misses(row, name, one["seed"])]
         means = {each: statistics.fmean(times) for each, times in row.get("times", {}).items()}
         why = texts[0].strip().format(**means) if texts else "it was not traced."
         found += [f"`{name}` in {_place(criterion, row)}: {why}", ""]
     return found
+
+
+def _misses(row: Row, name: str, seed: int) -> bool:
+    """Return whether a twin misses by one seed; seeds count from 1."""
+    first, twin = (row["verdicts"][one][seed - 1] for one in (original(name), name))
+    return bool(first == Verdict.PASS != twin)
+
+
+def _when(found: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return the days on which rows were measured, the first and the last."""
+    days = sorted({day for _, row in _rows(found, known) for day in row.get("days", [found["date"]])})
+    return " to ".join(dict.fromkeys([days[0], days[-1]])) if days else str(found["date"])
 
 
 def _left_out(there: Collection[str], known: Collection[str]) -> list[str]:
@@ -427,7 +468,10 @@ def cheapest_first(criteria: Collection[Criterion], *, is_quick: bool) -> dict[C
 def twins(part: str, criteria: Collection[Criterion], given: argparse.Namespace, write: Callable[[Any], None]) -> int:
     """Add seeds to what is kept until there are as many as were asked for, or the time is over."""
     step, at_once = (near, TOGETHER) if part == "near" else (whole, 1)
-    rows: dict[str, list[Row]] = (kept.read(given.out / f"{part}.json") or {"rows": {}})["rows"]
+    before = kept.read(given.out / f"{part}.json") or {"rows": {}}
+    rows: dict[str, list[Row]] = before["rows"]
+    for row in itertools.chain(*rows.values()):
+        row.setdefault("days", [before["date"]])
     cost = cheapest_first(criteria, is_quick=part == "near")
     begun, done_s = time.monotonic(), 0.0
     for number in range(math.ceil(given.seeds / at_once)):
@@ -438,6 +482,8 @@ def twins(part: str, criteria: Collection[Criterion], given: argparse.Namespace,
             if (found := rows.get(criterion.id)) == [] or seeds_of(found or []) > number * at_once:
                 continue
             rows[criterion.id] = step(criterion, found, number, given.out, given.jobs)
+            for row in rows[criterion.id]:
+                row["days"] = sorted({*row.get("days", []), today()})
             write({"rows": rows})
             done_s += cost[criterion]
             left_s = sum(cost[one] * _steps_left(rows.get(one.id), given.seeds, at_once) for one in cost)
@@ -454,6 +500,11 @@ def _steps_left(rows: list[Row] | None, seeds: int, at_once: int) -> int:
     return 0 if rows == [] else max(0, math.ceil((seeds - seeds_of(rows or [])) / at_once))
 
 
+def today() -> str:
+    """Return the date of today."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -468,10 +519,9 @@ def main() -> int:
     given = parser.parse_args()
     known = {one.id: one for one in CRITERIA if one.study and one.id != HORIZON}
     criteria = [known[one] for one in given.criterion or known]
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
 
     def write(made: Mapping[str, Any]) -> None:
-        kept.write(given.out / f"{given.what}.json", {"date": date, **made})
+        kept.write(given.out / f"{given.what}.json", {"date": today(), **made})
         parts = {name: kept.read(given.out / f"{name}.json") for name in ("sizes", "near", "whole")}
         write_atomically(given.page, page(parts, known).encode())
 

@@ -57,8 +57,10 @@ def test_the_page_tells_seeds_that_all_cells_have_from_those_of_one_and_why_a_tw
     missed = rows([Verdict.PASS] * 2 + [Verdict.UNDECIDED])
     near = {"date": "today", "rows": {"7.3": missed, "7.4": [], "7.5": rows([Verdict.PASS] * 2)}}
     page = verdicts.page({"sizes": None, "near": near, "whole": None}, ["7.3", "7.4", "7.5", "7.6"])
-    assert "passes all that its original passes: reno_beta 2 of 2. The rule asks for 95 %: met by all." in page
-    assert "missed by reno_beta in 7.3, *delay doubled*, 2 of 3." in page
+    assert (
+        "passes all that its original passes: reno_beta 2 of 2. The rule asks for 95 %: too few seeds to tell." in page
+    )
+    assert "below that share: reno_beta in 7.3, *delay doubled*, 2 of 3." in page
     assert "its figure is 0.900 of the threshold" in page
     assert "No cell is near in 7.4." in page
     assert "Not measured: 7.6." in page
@@ -69,3 +71,36 @@ def test_what_no_twin_misses_any_more_is_not_explained(verdicts: ModuleType) -> 
     near = {"date": "today", "rows": {"7.3": rows([Verdict.PASS] * 40)}}
     page = verdicts.page({"sizes": None, "near": near, "whole": None}, ["7.3"])
     assert "`reno_beta` in" not in page
+
+
+def test_only_criteria_whose_reduced_size_lacks_cells_are_pairs(verdicts: ModuleType) -> None:
+    of_one = {"5.1.3": ["undecided", "pass"], "7.3": ["pass", "pass"]}
+    of_other = {"5.1.3": ["pass", "fail"], "7.3": ["fail", "fail"]}
+    sizes = {
+        "date": "today",
+        "parts": ["5.1.3"],
+        "titles": {"5.1.3": "High packet loss", "7.3": "Varying delay"},
+        "verdicts": {"bbr": of_one, "bic": of_other},
+    }
+    page = verdicts.page({"sizes": sizes, "near": None, "whole": None}, ["5.1.3", "7.3"])
+    assert "1 of 2 pairs of verdicts" in page
+    assert "In 1 of them `--quick` is undecided: whole studies pass 1 of these, miss 0" in page
+
+
+@pytest.mark.parametrize(("verdict", "said"), [("undecided", True), ("pass", False)])
+def test_figures_of_one_seed_are_printed_while_that_seed_misses(verdicts: ModuleType, verdict: str, said: bool) -> None:
+    row = {"verdicts": {"cubic": ["pass"] * 2, "cubic_beta": [verdict, "undecided"]}, "days": ["Monday", "Tuesday"]}
+    whole = {"date": "today", "rows": {"5.2.3": [row]}}
+    page = verdicts.page({"sizes": None, "near": None, "whole": whole}, ["5.2.3"])
+    assert ("By seed 1, one of 72 cells" in page) is said
+    assert ("it was not traced" in page) is not said
+    assert "Monday to Tuesday, `tools" in page
+    assert "today" not in page
+
+
+def test_a_multiple_of_nothing_is_said_to_be_no_distance(verdicts: ModuleType) -> None:
+    made = rows([Verdict.PASS] * 20)
+    made[0]["times"] = {name: [0.0] * 20 for name in made[0]["times"]}
+    page = verdicts.page({"sizes": None, "near": {"date": "", "rows": {"5.2.2": made}}, "whole": None}, ["5.2.2"])
+    assert "threshold is 0: 5.2.2, *delay doubled*." in page
+    assert "The rule asks for 95 %: met by all." in page
