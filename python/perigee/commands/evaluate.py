@@ -51,7 +51,11 @@ def evaluate(
     rounds: Annotated[
         int | None,
         typer.Option(
-            "--rounds", metavar="N", min=3, max=10_000, help="First rounds of that --cell; up to 24, more follow while it is open. \\[default: 3]"
+            "--rounds",
+            metavar="N",
+            min=3,
+            max=10_000,
+            help="First rounds of that --cell; up to 24, more follow while it is open. \\[default: 3]",
         ),
     ] = None,
     quick: Annotated[

@@ -15,8 +15,8 @@ BEHAVIOUR = (
         "Stops sending above some loss rate, or backs off fully: to one packet per round trip, then exponentially.",
         "5.1.1-collapse",
         (
-            Measure("Packets sent per round trip at losses of 30 % and more, median of 5 s", "packets",
-                safety.packets_per_round_trip,
+            Measure("Packets sent per round trip at losses of 30 % and more, median of a run's stretches of 5 s",
+                "packets", safety.packets_per_round_trip,
                 Rule("at most 1, after 30 s", limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours"),
                 experiment="loss"),
             Measure("Growth of the gaps between retransmissions while nothing comes back", "", safety.growth_of_gaps,
