@@ -11,7 +11,13 @@ import polars as pl
 import pytest
 
 from conftest import Perigee, needs_tun
+from perigee.engines.emu.own_flows import joined
+from perigee.engines.plan.contract import Output
+from perigee.engines.plan.own_code import check_own
+from perigee.errors import RunError
 from perigee.places import headers
+from perigee.store.schema import blank_row, empty_table
+from perigee.store.streams import frame_of, stream_of
 from study_text import flow, link
 
 HEAD = """
@@ -103,6 +109,41 @@ def test_wrong_code_ends_the_run_as_an_error_that_names_it(
         line = 1 + SOURCE.split("LATER")[0].count("\n")
         called = rf"run 0 .*: own.c:{line}: `cong_avoid`, called at [0-9.]+ s for flow `download`, as call"
         assert re.search(called, done.stderr), done.stderr
+
+
+def test_a_loop_that_holds_its_core_is_ended_before_it_is_looked_at(perigee: Perigee, tmp_path: Path) -> None:
+    needs_tun()
+    write(tmp_path, later=LOOP)
+    done = perigee("run", "own.toml", "--engine", "emu", "--cc-stall", "8 s", "--out", "results")
+    assert done.returncode == 1, done.stderr
+    # Without real-time priority it is the processor time.
+    assert re.search("own.c:[0-9]+: `cong_avoid`, called at .* had not .*; look for a loop without end", done.stderr)
+
+
+def rows(**changed: object) -> bytes:
+    own = blank_row("rtt") | {"run": 3, "flow": "own"}
+    return stream_of(pl.DataFrame([own | changed], schema=empty_table("rtt").schema))
+
+
+def test_results_of_a_process_are_of_its_flow_alone() -> None:
+    logs = ("server-own.sqlog", "client-own.12.sqlog")
+    check_own(Output({"rtt": rows()}, dict.fromkeys(logs, b"")), 3, "own")
+    for table in (rows(run=4), rows(flow="other"), rows(flow=None)):
+        with pytest.raises(RunError, match="table rtt came back with rows of another flow than `own`"):
+            check_own(Output({"rtt": table}), 3, "own")
+    with pytest.raises(RunError, match="table links came back"):
+        check_own(Output({"links": stream_of(empty_table("links"))}), 3, "own")
+    for log in ("../../server-own.sqlog", "server-other.sqlog", "server-own.pcapng", "x/server-own.sqlog"):
+        with pytest.raises(RunError, match="which is none of its own"):
+            check_own(Output({}, {log: b""}), 3, "own")
+
+
+def test_results_of_flows_that_do_not_fit_together_are_an_error() -> None:
+    wide = (stream_of(frame_of(rows()).with_columns(more=pl.lit(value))) for value in (1, "text"))
+    with pytest.raises(RunError, match="table rtt do not fit together"):
+        joined([Output({"rtt": table}) for table in wide])
+    with pytest.raises(RunError, match="came back from two flows"):
+        joined([Output({}, {"server-own.sqlog": b""})] * 2)
 
 
 def test_code_is_nobodys_opens_no_file_and_no_socket_and_reaches_no_process(perigee: Perigee, tmp_path: Path) -> None:

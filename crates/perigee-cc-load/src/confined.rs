@@ -43,12 +43,13 @@ pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static
 }
 
 /// Confines this process as [`confine`] does, and takes root's rights from it, for good: it is nobody, and opens no file at all. It
-/// may be handed `sockets`.
+/// may be handed `sockets`. Where it has real-time priority, it is killed if it does not block for two seconds.
 ///
 /// # Errors
 /// As [`confine`].
 pub fn confine_nobody(memory: u64, sockets: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
     limit(memory, MOST_FILES + sockets)?;
+    lower(Resource::Rttime, REAL_TIME_US, KILLED_US)?;
     become_nobody()?;
     hold(Files::None, parent, note)
 }
@@ -58,11 +59,15 @@ fn limit(memory: u64, files: u64) -> io::Result<()> {
     let limits =
         [(Resource::As, memory), (Resource::Core, 0), (Resource::Fsize, MOST_FILE_BYTES), (Resource::Nofile, files)];
     for (resource, most) in limits {
-        // Limits of the user that are lower stay: to raise them may not be allowed.
-        let most = Some(getrlimit(resource).maximum.map_or(most, |own| own.min(most)));
-        setrlimit(resource, Rlimit { current: most, maximum: most })?;
+        lower(resource, most, most)?;
     }
     Ok(())
+}
+
+/// Lowers a limit. Those of the user that are lower stay: to raise them may not be allowed.
+fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
+    let maximum = getrlimit(resource).maximum.map_or(maximum, |own| own.min(maximum));
+    Ok(setrlimit(resource, Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) })?)
 }
 
 /// Ties this process to its parent, and holds it.
@@ -114,5 +119,10 @@ fn image_bytes(library: &[u8]) -> u64 {
 
 /// Size of each file that may be written; a library of an author's file is smaller.
 const MOST_FILE_BYTES: u64 = 64 << 20;
+/// Processor time at real-time priority without a pause, us. The kernel then sends SIGXCPU, by which the place of the code is noted
+/// ([`crate::WHERE`]).
+const REAL_TIME_US: u64 = 2_000_000;
+/// The same, when it sends SIGKILL: before the next SIGXCPU, 1 s later.
+const KILLED_US: u64 = 2_200_000;
 /// Its pipes, its note, and a library for each of an author's files.
 const MOST_FILES: u64 = 256;

@@ -41,6 +41,7 @@ WHERE_S = 1.0
 LOADING_FACTOR = 6
 """Reading a large study takes longer than any callback."""
 DIVIDED = "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
+NEVER_PAUSED = "had not paused for 2 s of processor time at real-time priority; look for a loop without end"
 KILLED_AFTER_S = 1
 """Between the signal that ends a process for its processor time and the one that nothing survives."""
 SAID_BYTES = 2000
@@ -264,7 +265,9 @@ class Child:
         os.kill(self._process.pid, signal.SIGKILL)
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
-        how = _how(self._process.returncode)
+        # Only the limit of real time asks where the code is before it kills.
+        ran_on = self._process.returncode == -signal.SIGKILL and self.noted().fault is not None
+        how = NEVER_PAUSED if ran_on else _how(self._process.returncode)
         limit_s, spent_s = self._limits.processor_s, usage.ru_utime + usage.ru_stime
         if limit_s is not None and spent_s >= limit_s:
             return LostError(f"had used the {limit_s} s of processor time that it may in all", self.noted(), spent=True)

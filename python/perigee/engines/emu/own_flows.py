@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perigee.cc.child import LOADING_FACTOR, Child, LostError, StoppedError
 from perigee.core import native
 from perigee.engines.plan.contract import Output
-from perigee.engines.plan.own_code import check_unchanged, how_lost, output_of
+from perigee.engines.plan.own_code import OVERWRITES, check_own, check_unchanged, how_lost, output_of
 from perigee.errors import RunError
 from perigee.store.streams import frame_of, stream_of
 
@@ -60,7 +60,7 @@ def with_carriers(
                 flow.load(plan, arguments, progress)
             loaded = True
             with ThreadPoolExecutor(len(flows)) as threads:
-                parts = [threads.submit(flow.carry, stopped) for flow in flows]
+                parts = [threads.submit(flow.carry, plan, stopped) for flow in flows]
                 try:
                     output = execute([(flow.number, flow.channel.detach()) for flow in flows])
                 except RunError:
@@ -74,7 +74,7 @@ def with_carriers(
                 if output is None:
                     stopped.set()
                     return None
-                return _joined([output, *(part.result() for part in parts)])
+                return joined([output, *(part.result() for part in parts)])
         except StoppedError:
             return None
         except LostError as lost:
@@ -109,21 +109,39 @@ class _Carrier(contextlib.AbstractContextManager["_Carrier"]):
         answer, _ = self._child.ask({"do": "load", "index": self._index, "flow": self.number}, watch=progress)
         check_unchanged(plan, self._index, answer)
 
-    def carry(self, stopped: threading.Event) -> Output:
-        """Have the flow carried until the run ends, or is stopped. Raises what `Child.ask` does."""
+    def carry(self, plan: native.Plan, stopped: threading.Event) -> Output:
+        """Have the flow carried until the run ends, or is stopped. Raises what `Child.ask` and `check_own` do."""
         asked = {"do": "carry", "channel": self._far}
-        return output_of(*self._child.ask(asked, watch=lambda _share: not stopped.is_set()))
+        output = output_of(*self._child.ask(asked, watch=lambda _share: not stopped.is_set()))
+        names = {number: name for number, name, _ in plan.own_flows(self._index)}
+        check_own(output, self._index, names[self.number])
+        return output
 
 
-def _joined(outputs: Sequence[Output]) -> Output:
+def joined(outputs: Sequence[Output]) -> Output:
+    """Put the results of flows behind those of their run.
+
+    Raises:
+        RunError: they do not fit together.
+    """
     names = dict.fromkeys(name for output in outputs for name in output.tables)
-    tables = {name: _one(output.tables[name] for output in outputs if name in output.tables) for name in names}
-    return Output(tables, {name: content for output in outputs for name, content in output.captures.items()})
+    tables = {name: _one(name, (output.tables[name] for output in outputs if name in output.tables)) for name in names}
+    captures: dict[str, bytes] = {}
+    for output in outputs:
+        if both := captures.keys() & output.captures.keys():
+            raise RunError(f"log {min(both)} came back from two flows; {OVERWRITES}")
+        captures.update(output.captures)
+    return Output(tables, captures)
 
 
-def _one(streams: Iterable[bytes]) -> bytes:
+def _one(name: str, streams: Iterable[bytes]) -> bytes:
     import polars as pl
 
     first, *others = streams
-    # Algorithms have columns of their own.
-    return stream_of(pl.concat([frame_of(one) for one in (first, *others)], how="diagonal")) if others else first
+    if not others:
+        return first
+    try:
+        # Algorithms have columns of their own.
+        return stream_of(pl.concat([frame_of(one) for one in (first, *others)], how="diagonal"))
+    except pl.exceptions.PolarsError as error:
+        raise RunError(f"the rows of flows in table {name} do not fit together ({error}); {OVERWRITES}") from None

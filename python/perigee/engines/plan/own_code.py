@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from perigee.cc.fault import line_of, near
 from perigee.core import native
 from perigee.engines.plan.contract import Output
 from perigee.errors import RunError
-from perigee.store.streams import checked_frame
+from perigee.store.streams import checked_frame, frame_of
+
+OVERWRITES = "the code overwrites memory"
 
 
 def check_unchanged(plan: native.Plan, index: int, answer: Mapping[str, Any]) -> None:
@@ -39,8 +42,32 @@ def output_of(answer: Mapping[str, Any], blobs: Sequence[memoryview]) -> Output:
         try:
             checked_frame(name, stream)
         except ValueError as error:
-            raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None
+            raise RunError(f"table {name} came back damaged ({error}); {OVERWRITES}") from None
     return Output(tables, {name: bytes(next(left)) for name in answer["captures"]})
+
+
+def check_own(output: Output, index: int, flow: str) -> None:
+    """Check that results from the process of one flow are of this flow alone.
+
+    Args:
+        output: the results.
+        index: the run.
+        flow: the flow's name.
+
+    Raises:
+        RunError: there are rows of another run or flow, or a log that this flow does not have.
+    """
+    for name, stream in output.tables.items():
+        frame = frame_of(stream)
+        # How late its ends were is in the table of links.
+        flows = frame.get_column("link" if name == "releases" else "flow", default=None)
+        is_own = flows is not None and "run" in frame.columns
+        if not (is_own and frame["run"].eq_missing(index).all() and flows.eq_missing(flow).all()):
+            raise RunError(f"table {name} came back with rows of another flow than `{flow}`; {OVERWRITES}")
+    own = re.compile(rf"[^/\0]+-{re.escape(flow)}(\.[0-9]+)?\.sqlog")
+    for name in output.captures:
+        if not own.fullmatch(name):
+            raise RunError(f"flow `{flow}` came back with a log {name!r}, which is none of its own; {OVERWRITES}")
 
 
 def how_lost(plan: native.Plan, index: int, lost: LostError, again: str, *, loaded: bool) -> str:

@@ -16,7 +16,7 @@ use perigee_study::Run;
 use perigee_units::Time;
 use perigee_wire::Ports;
 
-use super::flow::{carry, Home, LOOK};
+use super::flow::{carry, pause, Home, LOOK};
 use super::keys::RealKeys;
 use super::report::{FlowStanding, QuicReport};
 use super::sockets::{Places, Sockets};
@@ -57,6 +57,7 @@ pub fn carry_apart(
     let places = Places::of(number, &run.scenario.flows[number as usize]);
     let carried =
         Sockets::new(places, sockets).and_then(|sockets| carry(run, number, sockets, &keys, clock, &mut home));
+    pause();
     Ok(carried.map_err(failed("carrying a flow"))?.unwrap_or_default())
 }
 
@@ -110,6 +111,8 @@ impl Home for Apart<'_> {
         }
         (self.next, self.has_ended) = (now + LOOK, standing.has_ended);
         (self.beat)(standing.progress);
+        // A flow with more to do than its core can never waits, and is no loop without end.
+        pause();
         let said = [standing.progress.to_bits(), standing.received, u64::from(standing.has_ended)];
         // A run that has ended hears nothing.
         self.channel.send(&bytes(&said), None).is_ok()
@@ -125,12 +128,16 @@ pub(super) fn attend(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let [client, server] = &sockets;
-    let gone = |_| io::Error::other("its process has ended");
     channel.send(&bytes(&[clock.origin.as_nanos()]), Some(client.as_fd())).map_err(gone)?;
     channel.send(HERE, Some(server.as_fd())).map_err(gone)?;
     drop(sockets);
+    // The first has its socket.
+    let mut next = 1;
     while !stop.load(Ordering::Relaxed) {
         let Some(message) = channel.within(timespec(LOOK)).map_err(gone)? else { continue };
+        if message.descriptor.is_some() || !message.bytes.len().is_multiple_of(size_of::<u64>()) {
+            return Err(io::Error::other(NONSENSE));
+        }
         match numbers(&message.bytes)[..] {
             [progress, received, has_ended] => {
                 let progress = f64::from_bits(progress);
@@ -138,17 +145,35 @@ pub(super) fn attend(
                 let progress = if progress.is_nan() { 0.0 } else { progress.clamp(0.0, 1.0) };
                 report.hear(FlowStanding { progress, received, has_ended: has_ended != 0 });
             }
-            [connection] => {
+            [connection] if connection == next => {
+                next += 1;
                 let answered = match places.open(connection) {
                     Ok(socket) => channel.send(HERE, Some(socket.as_fd())),
                     Err(error) => channel.send(error.to_string().as_bytes(), None),
                 };
                 answered.map_err(gone)?;
             }
-            _ => return Err(io::Error::other("its process says what nobody understands")),
+            [connection] => {
+                let why =
+                    format!("its process asks for connection {connection}, where {next} is the next; {OVERWRITES}");
+                return Err(io::Error::other(why));
+            }
+            _ => return Err(io::Error::other(NONSENSE)),
         }
     }
     Ok(())
+}
+
+/// Says why a process cannot be attended to any more.
+fn gone(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            io::Error::other("its process has ended")
+        }
+        // The limit of the channel's patience.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::other("its process does not read any more"),
+        _ => error,
+    }
 }
 
 fn bytes(numbers: &[u64]) -> Vec<u8> {
@@ -159,6 +184,8 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
+const NONSENSE: &str = "its process says what nobody understands; the code overwrites memory";
+const OVERWRITES: &str = "the code overwrites memory";
 /// Says that a socket is there.
 const HERE: &[u8] = b"socket";
 /// Sockets that the process of a flow may have: one for each connection, and the server's.

@@ -113,7 +113,9 @@ impl Carried<'_> {
         let end = self.clock.now().min(self.run.scenario.time_limit);
         self.flow.cut_off(end, Outcome::TimeLimit);
         self.sample(end);
+        pause();
         let qlogs = logs(&mut *self.flow, self.run, self.number);
+        pause();
         self.flow.write(self.run.flow_row("emu", self.spec), end, &mut self.tables);
         let late = [0.5, 0.99, 1.0].map(|share| Time::from_nanos(self.lateness.quantile(share)));
         self.tables.releases.push(release_row(self.run, &self.spec.name, self.lateness.count(), late));
@@ -193,9 +195,9 @@ struct Host<'a> {
 
 impl Carrier for Host<'_> {
     fn add_connection(&mut self, number: u32) {
-        if !self.sockets.has_client(number) {
+        if self.trouble.is_none() && !self.sockets.has_client(number) {
             let added = self.home.client(number).and_then(|socket| self.sockets.add_client(socket));
-            self.trouble = self.trouble.take().or(added.err());
+            self.trouble = added.err();
         }
     }
 
@@ -212,5 +214,11 @@ impl Carrier for Host<'_> {
     fn flow_ended(&mut self, _now: Time) {}
 }
 
+/// Blocks for a moment: the kernel limits how long a process of real-time priority goes on without.
+pub(super) fn pause() {
+    sleep(PAUSE);
+}
+
+const PAUSE: Time = Time::from_micros(50);
 /// Interval of checks whether to stop.
 pub(super) const LOOK: Time = Time::from_millis(100);

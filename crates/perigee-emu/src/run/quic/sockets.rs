@@ -178,13 +178,18 @@ impl Sockets {
         into.bytes.clear();
         into.each.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&at_once)) {
-            Err(Errno::INTR) => return Ok(()),
-            done => done?,
-        };
-        for event in ready {
-            while self.read_some(event.data.u64(), clock, into)? {}
+        // Ready sockets take turns, so that this visits each; one that is ready again is read the next time.
+        let mut turns = self.clients.len() / EVENTS + 1;
+        while turns > 0 {
+            let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+            let (ready, _) = match epoll::wait(&self.epoll, &mut events, Some(&at_once)) {
+                Err(Errno::INTR) => continue,
+                done => done?,
+            };
+            for event in &*ready {
+                while self.read_some(event.data.u64(), clock, into)? {}
+            }
+            turns = if ready.len() < EVENTS { 0 } else { turns - 1 };
         }
         into.each.sort_by_key(|arrival| arrival.at);
         Ok(())
