@@ -118,6 +118,10 @@ def test_a_loop_that_holds_its_core_is_ended_before_it_is_looked_at(perigee: Per
     assert done.returncode == 1, done.stderr
     # Without real-time priority it is the processor time.
     assert re.search("own.c:[0-9]+: `cong_avoid`, called at .* had not .*; look for a loop without end", done.stderr)
+    write(tmp_path, top=f"__attribute__((constructor)) static void on_load(void) {{ {LOOP} }}")
+    done = perigee("run", "own.toml", "--engine", "emu", "--cc-stall", "8 s", "--out", "loading")
+    assert done.returncode == 1, done.stderr
+    assert re.search("own.c: while the code was loaded, .* had not .*; look for a loop without end", done.stderr)
 
 
 def rows(**changed: object) -> bytes:
