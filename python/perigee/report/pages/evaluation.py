@@ -16,6 +16,7 @@ from perigee.evaluation.form import answered
 from perigee.evaluation.judging import Cell as Case
 from perigee.evaluation.judging import Finding, Judged
 from perigee.evaluation.rules import Verdict
+from perigee.evaluation.running import ALONE
 from perigee.evaluation.studies import Candidate
 from perigee.evaluation.summary import (
     THRESHOLDS,
@@ -128,6 +129,8 @@ def report(
         Section("reading", "How to read this", [Text(HOW), Text(DECIDED), Text(OPEN)]),
     ]
     size = "Quick evaluation: some criteria have a part of their cells." if quick else "Whole studies."
+    if any(ALONE in one.reason for one in findings):
+        size = "One cell."
     made = [
         ("Program", f"Perigee {__version__}"),
         ("Runs", f"Simulated. {size}"),
