@@ -43,9 +43,7 @@ LOADING_FACTOR = 6
 DIVIDED = "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
 REAL_TIME_S = 2
 """Processor time without a pause that the kernel allows at real-time priority, as the core sets it."""
-NEVER_PAUSED = (
-    f"had not paused for {REAL_TIME_S} s at real-time priority; look for a loop without end"
-)
+NEVER_PAUSED = f"had not paused for {REAL_TIME_S} s at real-time priority; look for a loop without end"
 KILLED_AFTER_S = 1
 """Between the signal that ends a process for its processor time and the one that nothing survives."""
 SAID_BYTES = 2000
