@@ -6,8 +6,13 @@
 use std::panic;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
+use std::time::Duration;
+
+use perigee_units::Time;
+
+use super::clock::monotonic;
 
 /// Work that is done when this is dropped, or after a panic.
 #[derive(Debug)]
@@ -34,9 +39,34 @@ impl AtEnd {
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
+        // A panic meanwhile waits for it, so that the process does not end in the midst of it.
+        let _changing = changing();
         if let Some(work) = self.take() {
             work();
         }
+    }
+}
+
+/// Held for each change of what the work of [`AtEnd`] removes. Once a panic ends the process, nobody gets it any more: the thread waits.
+pub(crate) fn changing() -> MutexGuard<'static, ()> {
+    let held = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !IS_ENDING.load(Ordering::SeqCst) {
+        return held;
+    }
+    drop(held);
+    wait_for_end()
+}
+
+/// Lets a thread do nothing more once a panic ends the process.
+pub(crate) fn rest_if_ending() {
+    if IS_ENDING.load(Ordering::SeqCst) {
+        wait_for_end();
+    }
+}
+
+fn wait_for_end() -> ! {
+    loop {
+        thread::park();
     }
 }
 
@@ -45,9 +75,18 @@ pub(crate) fn end_by_panic() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
         // The first of several ends the process.
-        while IS_ENDING.swap(true, Ordering::Relaxed) {
-            thread::park();
+        if IS_ENDING.swap(true, Ordering::SeqCst) {
+            wait_for_end();
         }
+        // Whatever the work waits for; without a thread it waits on.
+        let _ = thread::Builder::new().name("pep-end".to_owned()).spawn(|| {
+            let deadline = monotonic() + LONGEST;
+            while monotonic() < deadline {
+                thread::park_timeout(LOOK);
+            }
+            process::exit(1);
+        });
+        let _held = held_in_the_end();
         while let Some(work) = newest() {
             work();
         }
@@ -55,6 +94,19 @@ pub(crate) fn end_by_panic() {
         print(panicked);
         process::exit(1);
     }));
+}
+
+/// Waits for a change under way. The thread that panicked may hold it itself, and then waits in vain.
+fn held_in_the_end() -> Option<MutexGuard<'static, ()>> {
+    let deadline = monotonic() + LONGEST_CHANGE;
+    while monotonic() < deadline {
+        match CHANGES.try_lock() {
+            Ok(held) => return Some(held),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::park_timeout(LOOK),
+        }
+    }
+    None
 }
 
 fn newest() -> Option<Work> {
@@ -66,7 +118,14 @@ fn all() -> MutexGuard<'static, Vec<Option<Work>>> {
 }
 
 static ALL: Mutex<Vec<Option<Work>>> = Mutex::new(Vec::new());
+static CHANGES: Mutex<()> = Mutex::new(());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// After a panic the process ends by then.
+const LONGEST: Time = Time::from_secs(5);
+/// How long the end waits for a change under way.
+const LONGEST_CHANGE: Time = Time::from_secs(2);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +148,15 @@ mod tests {
         let [older, left, done, newer] = ["older", "left", "done", "newer"].map(add);
         left.leave();
         drop(done);
+        let file = file.to_owned();
+        let change = move || loop {
+            // As the service does: what is removed is put back at once.
+            let _changing = changing();
+            if fs::read_to_string(&file).unwrap().contains("older") {
+                fs::write(&file, "put back").unwrap();
+            }
+        };
+        Builder::new().spawn(change).unwrap();
         scope(|scope| {
             for _ in 0..2 {
                 Builder::new().name("pep-broken".to_owned()).spawn_scoped(scope, || panic!("it is broken")).unwrap();

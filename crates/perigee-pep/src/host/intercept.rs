@@ -21,7 +21,7 @@ use super::bridge::{self, Port};
 use super::matches::{names, port_set, set};
 use super::one_way;
 use super::survey::{tracks_any, tracks_connections};
-use super::tools::{execute, DEVICE, TABLE, ZONE};
+use super::tools::{answer, change, execute, DEVICE, TABLE, ZONE};
 use super::watch::Watch;
 use crate::config::{Config, Network, Rule, Transparent};
 use crate::shared::log::Log;
@@ -64,6 +64,8 @@ impl Interception {
     /// Installs rules; replaces those that an earlier service left.
     pub(crate) fn new(config: &Config, transparent: &Transparent, log: &Log) -> io::Result<Self> {
         let routes = Routes::of(transparent);
+        // Before there is anything to remove.
+        let watch = routes.watch(log);
         routes.remove();
         let ports = Port::all(transparent);
         let removal = Some(AtEnd::new(move || remove(routes)));
@@ -71,7 +73,6 @@ impl Interception {
         if !content.with_paths {
             log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
         }
-        let watch = routes.watch(log);
         let mut interception = Self { routes, content, ports, has_zones: true, removal, watch, is_missing: false };
         if tracks_connections() {
             interception.separate(config, transparent, log);
@@ -90,7 +91,7 @@ impl Interception {
     ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
-        let (watch, is_missing) = (None, false);
+        let (watch, is_missing) = (routes.watch(log), false);
         let mut interception = Self { routes, content, ports, has_zones: true, removal: None, watch, is_missing };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
@@ -98,7 +99,6 @@ impl Interception {
         if interception.change(config, transparent, content).is_err() {
             interception.content = replace(config, transparent, content, &interception.ports)?;
         }
-        interception.watch = routes.watch(log);
         Ok(interception)
     }
 
@@ -129,6 +129,7 @@ impl Interception {
 
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same, and adds routes that are missing.
     pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
+        self.routes.remove_incomplete(config);
         add_missing(routes(config, transparent))?;
         let before = std::mem::replace(&mut self.ports, Port::all(transparent));
         self.change(config, transparent, Content { with_new: true, ..self.content })?;
@@ -140,9 +141,18 @@ impl Interception {
     }
 
     /// Whether another program has removed rules or policy routes that [`Interception::update`] puts back.
-    pub(crate) fn is_missing(&mut self) -> bool {
-        self.is_missing |= self.watch.as_ref().is_some_and(Watch::sees_removal);
+    pub(crate) fn is_missing(&mut self, config: &Config) -> bool {
+        // The service's own removals are told of too, and removals are guessed if there were too many messages.
+        if !self.is_missing && self.watch.as_ref().is_some_and(Watch::sees_removal) {
+            self.is_missing = !self.is_there(config);
+        }
         self.is_missing
+    }
+
+    fn is_there(&self, config: &Config) -> bool {
+        let tables = answer("nft list tables", None).unwrap_or_default();
+        let has = |family: &str| tables.lines().any(|line| line.trim() == format!("table {family} {TABLE}"));
+        has("inet") && (self.ports.is_empty() || has("bridge")) && self.routes.incomplete(config).is_empty()
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
@@ -169,7 +179,7 @@ impl Interception {
 
     fn change(&mut self, config: &Config, transparent: &Transparent, content: Content) -> io::Result<()> {
         let table = table(config, transparent, content, &self.ports);
-        execute("nft -f -", Some(&format!("{CLEARED}{table}")))?;
+        change("nft -f -", Some(&format!("{CLEARED}{table}")))?;
         self.content = content;
         Ok(())
     }
@@ -183,7 +193,7 @@ pub(crate) fn routes(config: &Config, transparent: &Transparent) -> Vec<String> 
 /// Adds routes, of which some may be there.
 fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     for line in lines {
-        match execute(&line, None) {
+        match change(&line, None) {
             Err(error) if error.to_string().contains("File exists") => {}
             done => done?,
         }
@@ -194,7 +204,7 @@ fn add_missing(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
 /// Installs rules and routes in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent, ports: &[Port]) -> io::Result<Content> {
     for line in Routes::of(transparent).all_additions(config) {
-        execute(&line, None)?;
+        change(&line, None)?;
     }
     let content = Content { with_new: true, with_zone: false, with_paths: true };
     replace(config, transparent, content, ports)
@@ -204,7 +214,7 @@ pub(crate) fn put(config: &Config, transparent: &Transparent, ports: &[Port]) ->
 fn replace(config: &Config, transparent: &Transparent, content: Content, ports: &[Port]) -> io::Result<Content> {
     let put = |content| {
         let table = table(config, transparent, content, ports);
-        execute("nft -f -", Some(&format!("{REPLACED}{table}"))).map(|()| content)
+        change("nft -f -", Some(&format!("{REPLACED}{table}"))).map(|()| content)
     };
     put(content).or_else(|_| put(Content { with_paths: false, ..content }))
 }
@@ -244,18 +254,45 @@ impl Routes {
         additions(self.held, &format!("default dev {DEVICE}"))
     }
 
+    /// The pairs of policy rules, each with its version of IP, that lack one, or whose order has changed.
+    fn incomplete(self, config: &Config) -> Vec<(&'static str, (u32, u32))> {
+        let pairs = [Some(self.delivered), config.uses_device().then_some(self.held)];
+        let of = |version| {
+            let listed = answer(&format!("ip {version} rule list"), None).unwrap_or_default();
+            let lacking = pairs.into_iter().flatten().filter(move |pair| !has_pair(&listed, pair.0));
+            lacking.map(move |pair| (version, pair))
+        };
+        versions().flat_map(of).collect()
+    }
+
+    /// Removes what is left of pairs of policy rules: a rule that is added comes after those of its priority.
+    fn remove_incomplete(self, config: &Config) {
+        self.incomplete(config).into_iter().for_each(|(version, pair)| remove_pair(version, pair, change));
+    }
+
     fn remove(self) {
         let each = |version| [self.delivered, self.held].map(|(mark, table)| (version, mark, table));
         for (version, mark, table) in versions().flat_map(each) {
-            for rule in [format!("lookup {table}"), format!("fwmark {mark} goto {MAIN}")] {
-                // Each deletes one rule, and fails when none is left.
-                for _ in 0..MOST_RULES {
-                    if execute(&format!("ip {version} rule delete {rule}"), None).is_err() {
-                        break;
-                    }
-                }
-            }
+            remove_pair(version, (mark, table), execute);
             let _ = execute(&format!("ip {version} route flush table {table}"), None);
+        }
+    }
+}
+
+/// Whether a list of policy rules has both of a mark, that for the main table first.
+fn has_pair(listed: &str, mark: u32) -> bool {
+    let of_mark = format!(" fwmark {mark:#x} ");
+    let own: Vec<&str> = listed.lines().filter(|line| line.contains(&of_mark)).collect();
+    matches!(own[..], [first, .., last] if first.contains(" goto ") && last.contains(" lookup "))
+}
+
+fn remove_pair(version: &str, (mark, table): (u32, u32), delete: impl Fn(&str, Option<&str>) -> io::Result<()>) {
+    for rule in [format!("lookup {table}"), format!("fwmark {mark} goto {MAIN}")] {
+        // Each deletes one rule, and fails when none is left.
+        for _ in 0..MOST_RULES {
+            if delete(&format!("ip {version} rule delete {rule}"), None).is_err() {
+                break;
+            }
         }
     }
 }
@@ -441,7 +478,13 @@ const MOST_RULES: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::thread;
+
     use super::*;
+    use crate::host::at_end::end_by_panic;
 
     const ALL: Content = Content { with_new: true, with_zone: false, with_paths: true };
     const OLD: Content = Content { with_new: false, ..ALL };
@@ -462,6 +505,58 @@ mod tests {
         let drained = prerouting(&config, config.transparent.as_ref().unwrap(), OLD);
         assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
     }
+
+    #[test]
+    fn a_pair_of_policy_rules_is_whole_in_its_order_only() {
+        let (goto, lookup) = ("0:\tfrom all fwmark 0x5 iif lo goto 32766\n", "0:\tfrom all fwmark 0x5 lookup 7065\n");
+        assert!(has_pair(&format!("0:\tfrom all lookup local\n{goto}{lookup}"), 5));
+        for lacking in [lookup.to_owned() + goto, goto.to_owned(), lookup.to_owned(), String::new()] {
+            assert!(!has_pair(&lacking, 5), "{lacking}");
+        }
+        assert!(!has_pair(&format!("{goto}{lookup}"), 6));
+    }
+
+    /// Intercepts, puts back what is removed as the service does, and panics in another thread.
+    fn put_back_and_panic() {
+        end_by_panic();
+        execute("ip link set lo up", None).unwrap();
+        let text = "[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"0.0.0.0/0\"]\n[transparent]\n";
+        let config = Config::parse(text, "pep.toml", 1).unwrap();
+        let transparent = config.transparent.as_ref().unwrap();
+        let mut interception = Interception::new(&config, transparent, &Log::new(Arc::default()).0).unwrap();
+        execute("ip -4 rule delete lookup 7065", None).unwrap();
+        assert!(interception.is_missing(&config));
+        interception.update(&config, transparent).unwrap();
+        assert!(!interception.is_missing(&config), "it answers neither itself nor what is in order");
+        let _ended = thread::Builder::new().spawn(|| panic!("it is broken")).unwrap();
+        loop {
+            if interception.is_missing(&config) {
+                interception.update(&config, transparent).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_panic_nothing_is_put_back() {
+        if env::var_os(ALONE).is_some() {
+            return put_back_and_panic();
+        }
+        let own = env::current_exe().unwrap().display().to_string();
+        let line =
+            format!("{ALONE}=1 {own} nothing_is_put_back --nocapture; echo code $?; nft list tables; ip rule list");
+        let output = Command::new("unshare").args(["--net", "sh", "-c", &line]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        if !said.contains("code") {
+            return; // Without the right to make a network.
+        }
+        let all = format!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("code 1") && all.contains("it is broken"), "{all}");
+        let (_, after) = said.split_once("code 1").unwrap();
+        assert!(!after.contains("perigee_pep") && !after.contains("0x706570"), "{all}");
+    }
+
+    /// Tells a child of the test that its network is its own.
+    const ALONE: &str = "PERIGEE_PEP_TEST_ALONE";
 
     #[test]
     fn clients_of_some_rules_wait_and_the_order_of_the_rules_decides() {

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 
 use perigee_units::Time;
 
-use super::tools::{answer, execute, TABLE};
+use super::tools::{answer, change, TABLE};
 
 /// The paths that are known, and when they are looked for.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Paths {
         self.due = now + OFTEN;
         let silent = silent();
         if !silent.is_empty() {
-            execute("nft -f -", Some(&trials(&silent)))?;
+            change("nft -f -", Some(&trials(&silent)))?;
             // The last first packet, and the client's patience.
             self.tried_until = now + TRIAL * 2;
         }

@@ -3,11 +3,18 @@
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
+use super::at_end::changing;
 use super::sys::with_default_signals;
 
 /// Executes a command line of plain words; an error has its output.
 pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
     answer(line, input).map(drop)
+}
+
+/// Executes one that changes what the service removes in its end; nobody does so any more once a panic ends the process.
+pub(super) fn change(line: &str, input: Option<&str>) -> io::Result<()> {
+    let _changing = changing();
+    execute(line, input)
 }
 
 /// Executes a command line of plain words, and returns what it prints; an error has its output.

@@ -21,7 +21,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches from now on; what the service does itself removes neither table nor policy rules.
+    /// Watches from now on. It also tells of what the service removes itself: who is told looks what is there.
     pub(super) fn open(marks: [u32; 2]) -> io::Result<Self> {
         // Without a protocol it is `NETLINK_ROUTE`.
         Ok(Self { firewall: listen(Some(NETFILTER), NFTABLES)?, rules: listen(None, IPV4_RULES | IPV6_RULES)?, marks })
@@ -30,8 +30,10 @@ impl Watch {
     /// Whether something was removed since the last time.
     pub(super) fn sees_removal(&self) -> bool {
         let is_table = |message: &[u8]| {
+            // The kernel has others of that name for each family.
+            let is_of_family = message.first().is_some_and(|family| FAMILIES.contains(family));
             let name = message.get(FAMILY..).and_then(|attributes| attribute(attributes, TABLE_NAME));
-            name.and_then(|name| name.strip_suffix(&[0])) == Some(TABLE.as_bytes())
+            is_of_family && name.and_then(|name| name.strip_suffix(&[0])) == Some(TABLE.as_bytes())
         };
         let is_rule = |message: &[u8]| {
             let mark = message.get(RULE..).and_then(|attributes| attribute(attributes, RULE_MARK));
@@ -75,6 +77,8 @@ const IPV6_RULES: u32 = 1 << 18;
 const TABLE_REMOVED: u16 = 10 << 8 | 2;
 const TABLE_NAME: u16 = 1;
 const FAMILY: usize = 4;
+/// `NFPROTO_INET` and `NFPROTO_BRIDGE`.
+const FAMILIES: [u8; 2] = [1, 7];
 /// `FRA_FWMARK`, after a `struct fib_rule_hdr`.
 const RULE_MARK: u16 = 10;
 const RULE: usize = 12;

@@ -35,7 +35,7 @@ use self::worker::{Configuration, Order, Worker};
 use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
-use crate::host::at_end::AtEnd;
+use crate::host::at_end::{rest_if_ending, AtEnd};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
@@ -182,6 +182,9 @@ struct Service {
     passes_by: bool,
     /// When rules are put back again at the earliest.
     put_back_next: Time,
+    /// How long after that, and the last line about it.
+    put_back_pause: Time,
+    put_back_said: String,
     /// When those who have metrics of their own are chosen next.
     round: Time,
     /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
@@ -244,6 +247,8 @@ impl Service {
             deadline: None,
             passes_by: false,
             put_back_next: Time::ZERO,
+            put_back_pause: Time::ZERO,
+            put_back_said: String::new(),
             round: monotonic() + ROUND,
             peak: (0, 0),
         })
@@ -252,6 +257,8 @@ impl Service {
     /// Handles signals and queries until all workers have ended.
     fn obey(&mut self, signals: &OwnedFd, mut answers: Answers) -> Result<(), ServiceError> {
         loop {
+            // A panic of another thread ends the process.
+            rest_if_ending();
             let mut polled = vec![PollFd::new(signals, PollFlags::IN)];
             polled.extend(answers.polled());
             let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
@@ -356,16 +363,27 @@ impl Service {
         let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) else {
             return;
         };
-        if self.deadline.is_some() || !interception.is_missing() || monotonic() < self.put_back_next {
+        let now = monotonic();
+        if self.deadline.is_some() || now < self.put_back_next || !interception.is_missing(&self.config) {
             return;
         }
-        self.put_back_next = monotonic() + PUT_BACK;
+        if now > self.put_back_next + PUT_BACK_MOST {
+            self.put_back_pause = Time::ZERO;
+            self.put_back_said.clear();
+        }
+        // Another program may remove them each time.
+        self.put_back_pause = (self.put_back_pause + self.put_back_pause).clamp(PUT_BACK, PUT_BACK_MOST);
+        self.put_back_next = now + self.put_back_pause;
         // With new connections, until the limit is looked at again.
         self.passes_by = false;
-        self.shared.log.line(match interception.update(&self.config, transparent) {
+        let said = match interception.update(&self.config, transparent) {
             Ok(()) => "interception put back reason=\"another program has removed rules of it\"".to_owned(),
             Err(error) => format!("interception: {error}"),
-        });
+        };
+        if self.put_back_said != said {
+            self.put_back_said.clone_from(&said);
+            self.shared.log.line(said);
+        }
     }
 
     /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
@@ -554,8 +572,9 @@ fn descriptors(config: &Config) -> (usize, usize) {
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
-/// Time between two attempts to put rules back.
+/// Time between two attempts to put rules back: the first, which doubles, and the longest, after which it is the first again.
 const PUT_BACK: Time = Time::from_secs(1);
+const PUT_BACK_MOST: Time = Time::from_secs(60);
 /// Time between choices of who has metrics of their own.
 const ROUND: Time = Time::from_secs(10);
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.

@@ -12,6 +12,7 @@ use super::{
     OLDER, PATIENCE, READY, RELOAD, RELOADED, RUNS, SUCCESSORS, WAITS, YOURS,
 };
 use crate::event_loop::Command;
+use crate::host::at_end::rest_if_ending;
 use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
 use crate::host::intercept::{routes, Interception};
@@ -83,6 +84,7 @@ impl Service {
     fn hear(&self, channel: &Channel, answers: &mut Answers) -> io::Result<Message> {
         let deadline = monotonic() + PATIENCE;
         while monotonic() < deadline {
+            rest_if_ending();
             self.inform(answers);
             self.kept.manager.tell("WATCHDOG=1");
             if let Some(message) = channel.within(LOOK)? {
