@@ -122,7 +122,7 @@ const MOST_FILE_BYTES: u64 = 64 << 20;
 /// Processor time at real-time priority without a pause, us. The kernel then sends SIGXCPU, by which the place of the code is noted
 /// ([`crate::WHERE`]).
 const REAL_TIME_US: u64 = 2_000_000;
-/// The same, when it sends SIGKILL: before the next SIGXCPU, 1 s later.
+/// When the kernel sends SIGKILL for it: before the next SIGXCPU, 1 s later.
 const KILLED_US: u64 = 2_200_000;
 /// Its pipes, its note, and a library for each of an author's files.
 const MOST_FILES: u64 = 256;

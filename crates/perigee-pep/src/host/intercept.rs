@@ -142,7 +142,7 @@ impl Interception {
 
     /// Whether another program has removed rules or policy routes that [`Interception::update`] puts back.
     pub(crate) fn is_missing(&mut self, config: &Config) -> bool {
-        // The service's own removals are told of too, and removals are guessed if there were too many messages.
+        // The service's own removals are seen too, and removals are guessed if there were too many messages.
         if !self.is_missing && self.watch.as_ref().is_some_and(Watch::sees_removal) {
             self.is_missing = !self.is_there(config);
         }

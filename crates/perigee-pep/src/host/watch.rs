@@ -21,7 +21,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches from now on. It also tells of what the service removes itself: who is told looks what is there.
+    /// Watches from now on. It also sees what the service removes itself: its user looks what is there.
     pub(super) fn open(marks: [u32; 2]) -> io::Result<Self> {
         // Without a protocol it is `NETLINK_ROUTE`.
         Ok(Self { firewall: listen(Some(NETFILTER), NFTABLES)?, rules: listen(None, IPV4_RULES | IPV6_RULES)?, marks })
