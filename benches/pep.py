@@ -15,12 +15,10 @@ however it ends.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import math
 import multiprocessing
 import os
 import platform
-import resource
 import shutil
 import signal
 import statistics
@@ -35,13 +33,11 @@ import pep_figures as figures
 import pep_scale as scale
 from emulator import table
 from pep_cases import CASES, Case, run
-from pep_world import DESCRIPTORS, HAPROXY, LIBC, available, running, tie_to
+from pep_world import HAPROXY, OWN_FILES, available, begin, running, tie_to
 
 KINDS = {"direct": "direct", "perigee": "perigee-pep", "haproxy": "HAProxy"}
 SECTIONS = ("figures", "instructions", "workers", "cases", "satellite")
 AT_ONCE = 6
-NEW_MOUNTS = 0x00020000
-OWN_FILES = "/dev/shm"  # noqa: S108 - a file system that only this process and those that it starts see
 
 Figures = dict[str, dict[str, float]]
 
@@ -134,8 +130,8 @@ def print_cases(kinds: list[str], asked: argparse.Namespace) -> int:
     chosen = [case for case in CASES if asked.cases in case.name]
     work = [(case, kind) for case in chosen for kind in kinds]
     context = multiprocessing.get_context("fork")
-    begin = partial(_begin_worker, os.getpid())
-    with ProcessPoolExecutor(AT_ONCE, mp_context=context, initializer=begin) as pool:
+    tied = partial(_begin_worker, os.getpid())
+    with ProcessPoolExecutor(AT_ONCE, mp_context=context, initializer=tied) as pool:
         results = list(pool.map(_carry_out, ((CASES.index(case), kind) for case, kind in work)))
     found = dict(zip(((case.name, kind) for case, kind in work), results, strict=True))
     table(["case", *(KINDS[kind] for kind in kinds)], [_row(case, kinds, found) for case in chosen])
@@ -173,24 +169,6 @@ def print_satellite(asked: argparse.Namespace) -> None:
     table([f"{asked.size} over 600 ms, 20 Mbit/s", "s", "to the ideal"], rows)
 
 
-def end_at_once() -> None:
-    """Have Ctrl-C and SIGTERM end this process, and the kernel what belongs to it."""
-    if os.geteuid() != 0:
-        sys.exit("network namespaces take root")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: os._exit(128 + number))
-
-
-def hide_files() -> None:
-    """Have files of this process and of those that it starts vanish with them."""
-    if LIBC.unshare(NEW_MOUNTS):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", OWN_FILES], check=True)
-    os.environ["TMPDIR"] = OWN_FILES
-
-
 def _provenance() -> str:
     model = next(
         (line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
@@ -223,9 +201,7 @@ def main() -> int:
     add("--cases", default="", metavar="WORDS", help="only cases with these words in their name")
     add("--size", default="5 MB", help="of the download over the satellite")
     asked = parser.parse_args()
-    end_at_once()
-    hide_files()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    begin()
     kinds, reasons = available(asked.kinds)
     for reason in reasons:
         print(f"skipped: {reason}")

@@ -21,9 +21,11 @@ from pep_ends import (
     LostError,
     Work,
     child,
+    connected,
     darken,
     data,
     echo,
+    exchange,
     expect,
     expect_reset,
     expect_whole,
@@ -54,60 +56,40 @@ class Case:
 
 def one_way(proxy: Proxy, what: bytes, *, upload: bool = False) -> None:
     """Send from one end; the other ends its own stream once it has everything."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         sender, reader = (client, server) if upload else (server, client)
-        sending = send(sender, what)
-        expect_whole(read(reader), what)
-        sending.result()
-        reader.shutdown(socket.SHUT_WR)
-        expect_whole(read(sender), b"")
+        exchange(sender, reader, what, b"", waits_s=0)
 
 
 def both_ways(proxy: Proxy, up: bytes, down: bytes, address: str = SERVER) -> None:
     """Send from both ends at once, and expect all."""
-    client, server = pair(proxy, address)
-    with client, server:
-        sending = [send(client, up), send(server, down)]
-        reading = Work(lambda: expect_whole(read(server), up))
-        expect_whole(read(client), down)
-        for work in (*sending, reading):
-            work.result()
+    with connected(proxy, address) as ends:
+        exchange(*ends, up, down)
 
 
 def client_address(proxy: Proxy, address: str) -> None:
     """The server sees the client's address."""
-    client, server = pair(proxy, address)
-    with client, server:
+    with connected(proxy, address) as (client, server):
         expect(server.getpeername()[0] == client.getsockname()[0], f"it sees {server.getpeername()[0]}")
 
 
 def messages(proxy: Proxy, sizes: Sequence[int]) -> None:
     """Messages of these sizes, each answered."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         for size in sizes:
             echo(client, server, LONG[:size])
 
 
 def one_end_answers(proxy: Proxy, request: bytes, *, server_first: bool = False, pause_s: float = 0) -> None:
     """One end sends and ends its stream; the other answers once it has all of it."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         first, second = (server, client) if server_first else (client, server)
-        sending = send(first, request)
-        expect_whole(read(second), request)
-        sending.result()
-        time.sleep(pause_s)
-        sending = send(second, LONG)
-        expect_whole(read(first), LONG)
-        sending.result()
+        exchange(first, second, request, LONG, waits_s=pause_s)
 
 
 def urgent_byte(proxy: Proxy) -> None:
     """An urgent byte amid an upload whose server reads late: it keeps its place, and nothing behind it is lost."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
 
         def work() -> None:
@@ -163,8 +145,7 @@ def late_reader(
 
 def stalled_other_way(proxy: Proxy) -> None:
     """The client reads nothing while it sends; its stream arrives, and then it reads."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         sending = send(server, LONG)
         time.sleep(0.3)
         up = send(client, LONG)
@@ -197,8 +178,7 @@ def small_packets(proxy: Proxy) -> None:
 
 def reset_by(proxy: Proxy, who: str, after: bytes = b"", *, half_closed: bool = False) -> None:
     """One end sends something and resets the connection; the other sees the reset."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         one, other = (client, server) if who == "client" else (server, client)
         if half_closed:
             other.shutdown(socket.SHUT_WR)
@@ -216,8 +196,7 @@ def reset_by(proxy: Proxy, who: str, after: bytes = b"", *, half_closed: bool = 
 
 def reset_of_a_reader(proxy: Proxy) -> None:
     """The client resets in the middle of a download; the server sees the reset."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         sending = Work(lambda: flood(server))
         read_exactly(client, MB)
         reset(client)
@@ -286,8 +265,7 @@ def unreached(proxy: Proxy, how: str, *, as_such: bool = False) -> None:
 
 def vanished(proxy: Proxy, who: str, sender: str) -> None:
     """An end falls silent forever, while one of the two sends; the other end sees a failure."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
         end = server if who == "client" else client
         told = Work((lambda: read(end)[1]) if sender == who else (lambda: flood(end)))
@@ -298,8 +276,7 @@ def vanished(proxy: Proxy, who: str, sender: str) -> None:
 
 def dark_leg(proxy: Proxy, seconds: float, *, upload: bool = False) -> None:
     """The server's leg is dark in the middle of a transfer; everything arrives."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         one, other = (client, server) if upload else (server, client)
         one.sendall(LONG[:SMALL])
         beginning = read_exactly(other, SMALL)

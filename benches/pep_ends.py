@@ -6,15 +6,19 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from pep_world import PATIENCE_S, SERVER, Host, Proxy, tie_to
+from pep_world import PATIENCE_S, PORT, SERVER, Host, Proxy, tie_to
 
 BLOCK = 1 << 16
+CHUNK = 1 << 14
+"""Bytes of a write at a rate."""
 MB = 1_000_000
 END, RESET = "end of stream", "error"
 
@@ -25,8 +29,20 @@ DARK = """table inet dark {
 """
 
 
+Ends = tuple[socket.socket, socket.socket]
+"""A connection's client and server."""
+
+
 class LostError(Exception):
     """A proxy has lost bytes, or told one end something else than what the other did."""
+
+
+class CutError(LostError, OSError):
+    """An end saw an error in the place of a byte or of the end of a stream."""
+
+
+class RefusedError(OSError):
+    """A client saw an error before its server had heard of the connection."""
 
 
 class Work(threading.Thread):
@@ -43,17 +59,19 @@ class Work(threading.Thread):
         """Do it."""
         try:
             self._result = self._work()
+        except TimeoutError:
+            self._error = LostError("an end waits for ever")
         except BaseException as error:
             # `result` raises it again.
             self._error = error
 
-    def result(self) -> object:
+    def result(self, patience_s: float | None = PATIENCE_S) -> object:
         """Wait for it to be done, and return what it returned.
 
         Raises:
             LostError: it has not ended.
         """
-        self.join(PATIENCE_S)
+        self.join(patience_s)
         expect(not self.is_alive(), "an end waits for ever")
         if self._error:
             raise self._error
@@ -71,30 +89,138 @@ def data(count: int, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(count)  # noqa: S311 - they are no secret
 
 
-def pair(proxy: Proxy, address: str = SERVER, receive_buffer: int | None = None) -> tuple[socket.socket, socket.socket]:
-    """Return a connection's client and server; the receive buffer is the client's."""
-    listener = proxy.world.server.listen("::" if ":" in address else "0.0.0.0")  # noqa: S104 - a host of its own
-    with listener:
-        client = proxy.world.client.connect(address, receive_buffer=receive_buffer)
+def damaged(text: str, choice: random.Random) -> bytes:
+    """Return a text in which some bytes are missing, or others."""
+    found = bytearray(text.encode())
+    for _ in range(choice.randint(1, 4)):
+        at = choice.randrange(len(found))
+        found[at : at + choice.choice((0, 1, 20))] = choice.randbytes(choice.choice((0, 1, 3)))
+    return bytes(found)
+
+
+def pair(proxy: Proxy, address: str = SERVER, port: int = PORT, receive_buffer: int | None = None) -> Ends:
+    """Return a connection's client and server; the receive buffer is the client's.
+
+    Raises:
+        RefusedError: the client sees an error instead.
+        LostError: it sees nothing, or an orderly end.
+    """
+    any_address = "::" if ":" in address else "0.0.0.0"  # noqa: S104 - a host of its own
+    with proxy.world.server.listen(any_address, port) as listener:
+        try:
+            client = proxy.world.client.connect(address, port, receive_buffer)
+            _await_arrival(listener, client)
+        except TimeoutError:
+            raise LostError("a client is told nothing") from None
+        except OSError as error:
+            raise RefusedError(str(error)) from error
         server, _ = listener.accept()
     server.settimeout(PATIENCE_S)
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return client, server
 
 
-def send(end: socket.socket, what: bytes) -> Work:
-    """Send, and then end the stream, meanwhile."""
+def _await_arrival(listener: socket.socket, client: socket.socket) -> None:
+    """Wait for a connection to arrive, or for its client to see an error."""
+    waiting = select.poll()
+    for one in (listener, client):
+        waiting.register(one, select.POLLIN)
+    heard = {descriptor for descriptor, _ in waiting.poll(1000 * PATIENCE_S)}
+    if listener.fileno() not in heard:
+        with client:
+            raise LostError(f"{client.recv(1)!r} instead of an error before the server has heard of the connection")
+
+
+@contextmanager
+def connected(
+    proxy: Proxy, address: str = SERVER, port: int = PORT, receive_buffer: int | None = None
+) -> Iterator[Ends]:
+    """A connection's client and server for the time of a block, at whose end who waits for one of them wakes up."""
+    ends = pair(proxy, address, port, receive_buffer)
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+def send(end: socket.socket, what: bytes, rate: int = 0) -> Work:
+    """Send, at most so many bytes a second unless 0, and then end the stream, meanwhile."""
 
     def work() -> None:
-        end.sendall(what)
+        began, chunk = time.monotonic(), CHUNK if rate else max(len(what), 1)
+        for at in range(0, len(what), chunk):
+            end.sendall(what[at : at + chunk])
+            if rate:
+                time.sleep(max(0.0, began + (at + chunk) / rate - time.monotonic()))
         end.shutdown(socket.SHUT_WR)
 
     return Work(work)
 
 
-def flood(end: socket.socket) -> str:
+def exchange(
+    one: socket.socket,
+    other: socket.socket,
+    sent: bytes,
+    answer: bytes,
+    *,
+    rate: int = 0,
+    waits_s: float | None = None,
+    late_s: float = 0.0,
+) -> None:
+    """Have two ends send and end their streams, and expect all at both.
+
+    Args:
+        one: an end.
+        other: the other one.
+        sent: by the first.
+        answer: by the other.
+        rate: bytes a second of each; 0: as fast as they go.
+        waits_s: the other sends this time after the first one's end; without it, at once.
+        late_s: time until the first reads.
+
+    Raises:
+        LostError: an end lost something.
+        CutError, OSError: both saw errors, and nothing worse.
+    """
+    first = Work(lambda: _at_once(one, sent, answer, rate, late_s))
+    second = Work(
+        lambda: _at_once(other, answer, sent, rate) if waits_s is None else _answer(other, answer, sent, rate, waits_s)
+    )
+    errors = []
+    for work in (first, second):
+        try:
+            work.result(None)
+        except (LostError, OSError) as error:
+            errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, OSError))
+
+
+def _at_once(end: socket.socket, what: bytes, expected: bytes, rate: int, late_s: float = 0.0) -> None:
+    sending = send(end, what, rate)
+    time.sleep(late_s)
+    received, how = read(end)
+    if how == END and len(received) < len(expected):
+        # The kernel tells an error once, and then an end: if it has told the sender, this is no orderly one.
+        try:
+            sending.result()
+        except OSError:
+            how = RESET
+    expect_whole((received, how), expected)
+    sending.result(None)
+
+
+def _answer(end: socket.socket, what: bytes, expected: bytes, rate: int, waits_s: float) -> None:
+    expect_whole(read(end), expected)
+    time.sleep(waits_s)
+    send(end, what, rate).result(None)
+
+
+def flood(end: socket.socket, block: bytes = bytes(BLOCK)) -> str:
     """Send until that fails; say how."""
-    block = bytes(BLOCK)
     with suppress(OSError):
         while True:
             end.sendall(block)
@@ -123,7 +249,9 @@ def read(end: socket.socket, block: int = BLOCK, each: Callable[[], object] | No
 def expect_whole(got: tuple[bytes, str], sent: bytes) -> None:
     """Expect what was sent, by its hash, and then the end of the stream."""
     received, how = got
-    expect(how == END, f"{how} after {len(received)} of {len(sent)} bytes")
+    if how == RESET:
+        expect(sent.startswith(received), "other bytes than were sent, and an error")
+        raise CutError(f"{how} after {len(received)} of {len(sent)} bytes")
     expect(len(received) == len(sent), f"{len(received)} of {len(sent)} bytes, then an orderly end")
     expect(hashlib.sha256(received).digest() == hashlib.sha256(sent).digest(), "other bytes than were sent")
 

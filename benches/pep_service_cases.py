@@ -16,8 +16,11 @@ from pep_ends import (
     MB,
     LostError,
     Work,
+    connected,
+    damaged,
     data,
     echo,
+    exchange,
     expect,
     expect_reset,
     expect_whole,
@@ -86,22 +89,15 @@ def random_ends(proxy: Proxy) -> None:
     """Three hundred connections with random sizes, orders of ends and resets, one after the other."""
     choice = random.Random(5)  # noqa: S311 - it is no secret
     for _ in range(300):
-        client, server = pair(proxy)
-        with client, server:
+        with connected(proxy) as (client, server):
             first, second = choice.sample((client, server), 2)
             message, answer = LONG[: choice.choice((0, 1, 5000, 70_000))], LONG[: choice.choice((0, 1, 5000, 300_000))]
-            sending = send(first, message)
-            expect_whole(read(second), message)
-            sending.result()
-            sending = send(second, answer)
-            expect_whole(read(first), answer)
-            sending.result()
+            exchange(first, second, message, answer, waits_s=0)
 
 
 def reload_under_load(proxy: Proxy) -> None:
     """The proxy reads its configuration again, three times, amid transfers in both directions."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         sending = [send(client, LONG), send(server, LONG)]
         reading = Work(lambda: expect_whole(read(server), LONG))
         for _ in range(3):
@@ -115,26 +111,19 @@ def reload_under_load(proxy: Proxy) -> None:
 
 def drain_under_load(proxy: Proxy) -> None:
     """The proxy is asked to end amid a transfer: it ends after it, and new connections pass by meanwhile."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
         proxy.drain()
-        new, behind = pair(proxy)
-        with new, behind:
+        with connected(proxy) as (new, behind):
             echo(new, behind)
-        sending = [send(client, LONG), send(server, LONG)]
-        reading = Work(lambda: expect_whole(read(server), LONG))
-        expect_whole(read(client), LONG)
-        for work in (*sending, reading):
-            work.result()
+        exchange(client, server, LONG, LONG)
     if proxy.process:
         expect(proxy.process.wait(PATIENCE_S) == 0, "it ends with an error")
 
 
 def drain_deadline(proxy: Proxy) -> None:
     """Connections open at the deadline of a drain are reset, not ended."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
         proxy.signal(signal.SIGTERM)
         expect_reset(read(client))
@@ -143,8 +132,7 @@ def drain_deadline(proxy: Proxy) -> None:
 
 def killed(proxy: Proxy) -> None:
     """The proxy is killed amid a download: neither end sees an orderly end of the stream."""
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         server.sendall(LONG[:MB])
         beginning = read_exactly(client, 1000)
         proxy.signal(signal.SIGKILL)
@@ -158,8 +146,7 @@ def after_a_kill(proxy: Proxy) -> None:
     proxy.signal(signal.SIGKILL)
     if proxy.process:
         proxy.process.wait()
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
 
 
@@ -169,8 +156,7 @@ def start_after_a_kill(proxy: Proxy) -> None:
         raise TypeError(proxy)
     after_a_kill(proxy)
     proxy.start()
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
     proxy.signal(signal.SIGTERM)
     if proxy.process:
@@ -191,8 +177,7 @@ def stalled_readers(proxy: Proxy) -> None:
                 server.send(LONG[:220_000])
             stalled.append((client, server))
     try:
-        client, server = pair(proxy)
-        with client, server:
+        with connected(proxy) as (client, server):
             times = []
             for _ in range(100):
                 began = time.monotonic()
@@ -228,14 +213,12 @@ def wrong_reload(proxy: Proxy) -> None:
     """A configuration with an error is refused with its line; the old one stays, and connections with it."""
     if not isinstance(proxy, Perigee):
         raise TypeError(proxy)
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         proxy.path.write_text(f"{proxy.text}\nnonsense = 1\n")
         proxy.signal(signal.SIGHUP)
         await_that(lambda: "the old configuration stays" in proxy.log(), proxy.log, proxy.process)
         echo(client, server)
-    client, server = pair(proxy)
-    with client, server:
+    with connected(proxy) as (client, server):
         echo(client, server)
 
 
@@ -245,14 +228,11 @@ def fuzzed_configuration(proxy: Proxy) -> None:
         raise TypeError(proxy)
     choice = random.Random(7)  # noqa: S311 - it is no secret
     for _ in range(200):
-        text = bytearray(proxy.text.encode())
-        for _ in range(choice.randint(1, 4)):
-            at = choice.randrange(len(text))
-            text[at : at + choice.choice((0, 1, 20))] = choice.randbytes(choice.choice((0, 1, 3)))
+        text = damaged(proxy.text, choice)
         proxy.path.write_bytes(text)
         done = subprocess.run([SERVICE, "check", proxy.path], capture_output=True, check=False)
         is_told = done.returncode == 0 or (done.returncode == 2 and done.stderr.count(b"\n") == 1)
-        expect(is_told, f"exit code {done.returncode}: {bytes(text)!r}")
+        expect(is_told, f"exit code {done.returncode}: {text!r}")
 
 
 def descriptors_stay(proxy: Proxy) -> None:

@@ -14,18 +14,16 @@ are those of pep.py.
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator import table
-from pep import end_at_once, hide_files
 from pep_cases import both_ways, late_reader, messages, one_end_answers, reset_by, reset_of_a_reader
 from pep_ends import MB, LostError, data
 from pep_service_cases import answers
-from pep_world import DESCRIPTORS, PATIENCE_S, Proxy, running
+from pep_world import PATIENCE_S, Proxy, begin, running
 
 BYTES = data(2 * MB, 9)
 GROWTH = 1.2
@@ -95,9 +93,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rows", type=int, default=30, help="of the table, at most")
     asked = parser.parse_args()
-    end_at_once()
-    hide_files()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    begin()
     with running("perigee") as proxy:
         try:
             sockets = proxy.descriptors("socket")

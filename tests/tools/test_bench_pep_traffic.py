@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -15,60 +16,99 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benches"))
 
-from pep_traffic import HEAD, Ledger, Plan, exchange
+from pep_ends import data, exchange
+from pep_traffic import Ledger
 
-ASKED = HEAD.size + 1000
-ANSWER = 50_000
+UP, DOWN = data(1000, 1), data(50_000, 2)
+Lie = Callable[[socket.socket, socket.socket], None]
 
 
-def cut(client: socket.socket, answer: bytes) -> None:
+def cut(client: socket.socket, server: socket.socket) -> None:
     """End the stream early."""
-    client.sendall(answer[: ANSWER // 2])
-    client.shutdown(socket.SHUT_RDWR)
-
-
-def alter(client: socket.socket, answer: bytes) -> None:
-    """Change a byte."""
-    client.sendall(answer[:100] + bytes([answer[100] ^ 1]) + answer[101:])
+    answer(client, server, DOWN[:25_000])
     client.shutdown(socket.SHUT_WR)
 
 
-def reset(client: socket.socket, answer: bytes) -> None:
-    """Reset after a part."""
-    client.sendall(answer[:100])
+def alter(client: socket.socket, server: socket.socket) -> None:
+    """Change a byte."""
+    answer(client, server, DOWN[:100] + bytes([DOWN[100] ^ 1]) + DOWN[101:])
+    client.shutdown(socket.SHUT_WR)
+
+
+def reset(client: socket.socket, server: socket.socket) -> None:
+    """Reset both after a part."""
+    answer(client, server, DOWN[:100])
+    for end in (client, server):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def alter_and_reset(client: socket.socket, server: socket.socket) -> None:
+    """Change a byte, and reset."""
+    client.sendall(bytes(100))
+    reset(client, server)
+
+
+def reset_one_and_end_the_other(client: socket.socket, server: socket.socket) -> None:
+    """Reset the client, and end the server's stream before the client has."""
+    server.sendall(client.recv(len(UP), socket.MSG_WAITALL)[:500])
+    server.shutdown(socket.SHUT_WR)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def alter_and_reset(client: socket.socket, answer: bytes) -> None:
-    """Change a byte, and reset."""
-    client.sendall(bytes(100))
-    reset(client, answer)
-
-
-def pass_on(client: socket.socket, answer: bytes) -> None:
+def pass_on(client: socket.socket, server: socket.socket) -> None:
     """Tell the truth."""
-    client.sendall(answer)
+    answer(client, server, DOWN)
     client.shutdown(socket.SHUT_WR)
 
 
-def serve(listener: socket.socket, lie: Callable[[socket.socket, bytes], None]) -> None:
-    """Answer a client, as a proxy does that lies."""
-    client, _ = listener.accept()
-    with client:
-        asked = client.recv(ASKED, socket.MSG_WAITALL)
-        lie(client, Plan(*HEAD.unpack(asked[: HEAD.size])).bytes(1))
+def answer(client: socket.socket, server: socket.socket, what: bytes) -> None:
+    """Pass the client's stream on, and answer something."""
+    server.sendall(client.recv(len(UP), socket.MSG_WAITALL))
+    server.shutdown(socket.SHUT_WR)
+    client.sendall(what)
+
+
+def through(lie: Lie, waits_s: float | None) -> int:
+    """Have two ends exchange their bytes through a proxy that lies."""
+
+    def proxy() -> None:
+        with own_of_server:
+            with own_of_client:
+                lie(own_of_client, own_of_server)
+            with suppress(OSError):
+                own_of_server.recv(len(DOWN), socket.MSG_WAITALL)
+
+    (client, own_of_client), (own_of_server, server) = connection(), connection()
+    with client, server:
+        threading.Thread(target=proxy, daemon=True).start()
+        exchange(client, server, UP, DOWN, waits_s=waits_s)
+    return len(UP) + len(DOWN)
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = socket.create_connection(listener.getsockname(), timeout=20)
+        other, _ = listener.accept()
+    other.settimeout(20)
+    return one, other
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
-    [(cut, "lost"), (alter, "lost"), (alter_and_reset, "lost"), (reset, "reset"), (pass_on, "")],
+    ("lie", "fate"),
+    [
+        (cut, "lost"),
+        (alter, "lost"),
+        (alter_and_reset, "lost"),
+        (reset_one_and_end_the_other, "lost"),
+        (reset, "reset"),
+        (pass_on, "whole"),
+    ],
 )
-def test_each_lie_is_told_and_the_truth_is_not(lie: Callable[[socket.socket, bytes], None], said: str) -> None:
-    ledger, plan = Ledger(now="lie", may=frozenset({"reset"}), known={1}), Plan(1, 1000, ANSWER)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener, lie), daemon=True).start()
-        with ledger.transfer(plan):
-            exchange(socket.create_connection(listener.getsockname(), timeout=20), plan, threading.Event())
-    assert dict(ledger.hurt) == ({("lie", said): 1} if said else {})
-    assert len(ledger.losses) == (said == "lost")
-    assert (ledger.whole, ledger.carried, ledger.open) == ((0, 0, 0) if said else (1, 1000 + ANSWER, 0))
+@pytest.mark.parametrize("waits_s", [None, 0.0])
+def test_each_lie_is_told_and_the_truth_is_not(lie: Lie, fate: str, waits_s: float | None) -> None:
+    ledger = Ledger(now="lie", may=frozenset({"reset"}))
+    ledger.carry("transfer", lambda: through(lie, waits_s))
+    assert ledger.fates == [("lie", fate, len(UP) + len(DOWN) if fate == "whole" else 0)]
+    assert len(ledger.losses) == (fate == "lost")
+    assert not ledger.open
