@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import re
 import resource
 import shutil
@@ -22,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from shown import processor
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -48,12 +49,6 @@ def take(command: list[str]) -> float:
     subprocess.run([*one_core, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def processor() -> str:
-    """The name of the processor."""
-    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return found[1] if found else platform.machine()
 
 
 def main() -> int:

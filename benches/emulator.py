@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 
 import kernel
 from kernel import ROOT, busy_s, run
+from shown import processor, table
 
 PROGRAM = ROOT / "target/release/examples/emulate"
 LAST_CORE = (os.cpu_count() or 1) - 1
@@ -119,18 +120,6 @@ def lateness(rounds: int, seconds: float) -> list[list[str]]:
     return rows
 
 
-def table(head: list[str], rows: list[list[str]]) -> None:
-    """Print a Markdown table; all columns but the first to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    ruler = ["-" * width if column == 0 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    for row in (head, ruler, *rows):
-        cells = [
-            f"{cell:<{width}}" if column == 0 else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print(f"| {' | '.join(cells)} |", flush=True)
-
-
 def main() -> int:
     """Build, run and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -148,7 +137,7 @@ def main() -> int:
     late = lateness(asked.rounds, asked.seconds)
     load = f"load {before:.1f} before and {os.getloadavg()[0]:.1f} after"
     print(
-        f"Of {datetime.now(UTC):%d %B %Y}, {kernel.processor()}, {os.cpu_count()} cores, Linux {platform.release()}, "
+        f"Of {datetime.now(UTC):%d %B %Y}, {processor()}, {os.cpu_count()} cores, Linux {platform.release()}, "
         f"{load}; medians of {asked.rounds} rounds of {asked.seconds:g} s, `ms at most` the largest of all:\n"
     )
     head = ["one `cubic` flow at 1 Gbit/s", "goodput, Mbit/s", "link, Mbit/s", "CPU s/GB", "whole machine, s/GB"]

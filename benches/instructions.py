@@ -19,11 +19,11 @@ from programs import (
     counter,
     ours,
     run,
-    table,
     three_digits,
     window,
 )
 from record import Record
+from shown import table
 
 Command = Callable[[int], list[str]]
 """The command of a program for a size in bytes."""
@@ -114,3 +114,4 @@ def instructions(record: Record, with_peers: bool) -> None:
             row[5:] = [f"{path.peer}, {sizes}", f"{theirs:,.0f}", three_digits(theirs / own)]
         rows.append(row)
     table(("path", "download", "Perigee", "before", "change", "peer", "its own", "times ours"), rows)
+    print()

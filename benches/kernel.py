@@ -18,7 +18,6 @@ import json
 import math
 import os
 import platform
-import re
 import signal
 import socket
 import statistics
@@ -27,6 +26,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from shown import processor, table
 
 ROOT = Path(__file__).resolve().parent.parent
 PERIGEE = ROOT / ".venv/bin/perigee"
@@ -221,25 +222,6 @@ def compare(link: Link, ours: str, theirs: str, rounds: int, seconds: float) -> 
     ]
 
 
-def table(head: list[str], rows: list[list[str]]) -> None:
-    """Print a Markdown table; all columns but the first two to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for number, row in enumerate([head, ["-" * width for width in widths], *rows]):
-        cells = [
-            f"{cell:<{width}}" if column < 2 else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        if number == 1:
-            cells = [cell if column < 2 else f"{cell[1:]}:" for column, cell in enumerate(cells)]
-        print(f"| {' | '.join(cells)} |")
-
-
-def processor() -> str:
-    """The name of the processor."""
-    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return found[1] if found else platform.machine()
-
-
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -289,7 +271,7 @@ def main() -> int:
         for name in loaded:
             subprocess.run([str(PERIGEE), "cc", "unload", name, "--force"], check=False, capture_output=True)
     head = ["Perigee's", "the kernel's", "Gbit/s", "Gbit/s of the kernel's", "CPU s/GB", "CPU s/GB of the kernel's"]
-    table([*head, "ratio", "95 % interval", "whole machine", "ns per call", "calls, of the CPU time"], rows)
+    table([*head, "ratio", "95 % interval", "whole machine", "ns per call", "calls, of the CPU time"], rows, names=2)
     return 0
 
 

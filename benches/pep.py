@@ -31,9 +31,9 @@ from typing import Any
 
 import pep_figures as figures
 import pep_scale as scale
-from emulator import table
 from pep_cases import CASES, Case, run
 from pep_world import HAPROXY, OWN_FILES, available, begin, running, tie_to
+from shown import processor, table
 
 KINDS = {"direct": "direct", "perigee": "perigee-pep", "haproxy": "HAProxy"}
 SECTIONS = ("figures", "instructions", "workers", "cases", "satellite")
@@ -170,15 +170,13 @@ def print_satellite(asked: argparse.Namespace) -> None:
 
 
 def _provenance() -> str:
-    model = next(
-        (line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.machine(),
-    )
     said = (
         subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout if HAPROXY else "no HAProxy"
     )
     haproxy = " ".join(said.split()[:3])
-    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {haproxy}, load {os.getloadavg()[0]:.1f}"
+    return (
+        f"{processor()}, {os.cpu_count()} cores, Linux {platform.release()}, {haproxy}, load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def main() -> int:

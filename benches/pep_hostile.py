@@ -27,12 +27,12 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from emulator import table
 from pep_box import HONEST, PROBED, Box
 from pep_ends import MB, LostError, connected, exchange, expect
 from pep_harms import HARMS, Harm
 from pep_traffic import Ledger, Traffic
 from pep_world import SERVER, SERVER6, World, await_that, begin
+from shown import table
 
 PATIENCE_S = 30.0
 """Time in which the service serves as before, after any harm."""

@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import table
 from pep_cases import both_ways, late_reader, messages, one_end_answers, reset_by, reset_of_a_reader
 from pep_ends import MB, LostError, data
 from pep_service_cases import answers
 from pep_world import PATIENCE_S, Proxy, begin, running
+from shown import table
 
 BYTES = data(2 * MB, 9)
 GROWTH = 1.2

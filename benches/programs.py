@@ -12,7 +12,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -171,25 +171,6 @@ def counted(command: list[str]) -> int:
     if done.returncode or not found:
         raise RuntimeError(f"{' '.join(under)}: exit code {done.returncode}\n{done.stderr.strip()[-2000:]}")
     return int(found[1] or found[2])
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print a Markdown table with its columns aligned; all but the first to the right."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-
-    def show(line: list[str]) -> str:
-        cells = [
-            cell.ljust(w) if not column else cell.rjust(w)
-            for column, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ]
-        return f"| {' | '.join(cells)} |"
-
-    print(show(lines[0]))
-    print("|" + "|".join("-" * (w + 1) + ("-" if not column else ":") for column, w in enumerate(widths)) + "|")
-    for line in lines[1:]:
-        print(show(line))
-    print(flush=True)
 
 
 def three_digits(value: float) -> str:

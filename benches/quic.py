@@ -7,8 +7,9 @@ import json
 import statistics
 from typing import Any
 
-from programs import MB, TARGET, Download, counted, counter, cpu_and_output, ours, run, table, three_digits
+from programs import MB, TARGET, Download, counted, counter, cpu_and_output, ours, run, three_digits
 from record import Record
+from shown import table
 
 COST = TARGET / "release/examples/cost"
 STACK = "stack-reno"
@@ -40,6 +41,7 @@ def quic(repeats: int | None, record: Record) -> None:
     print(f"QUIC, keys that cost nothing, {SIZE_MB} MB over 100 Mbit/s x 40 ms:\n")
     head = ("control", "data packets a CPU second", "time, times the stack's Reno", "instructions by data packet")
     table((*head, "before", "change"), rows)
+    print()
     print(f"One end of an idle connection: {_said(['memory'])[0]['bytes_of_an_end'] // 1000} kB\n")
 
 

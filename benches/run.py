@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import platform
-import re
 import shutil
 import statistics
 import subprocess
@@ -43,12 +41,12 @@ from programs import (
     cpu_and_output,
     ours,
     run,
-    table,
     three_digits,
     window,
 )
 from quic import quic
 from record import Record
+from shown import processor, table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,6 +220,7 @@ def compare(cases: dict[str, Case], repeats: int | None, with_peers: bool) -> No
                 ]
             )
     table(("case: program", "download", "segments/s", "spread", "sent again", "MiB", "Perigee is x faster"), rows)
+    print()
 
 
 def windows(repeats: int | None) -> None:
@@ -237,6 +236,7 @@ def windows(repeats: int | None) -> None:
             row.append(f"{nanoseconds:.0f}")
         rows.append(row)
     table(("", *(f"{packets:,}" for packets in WINDOWS)), rows)
+    print()
     print(f"Dearest to cheapest: {max(every) / min(every):.2f}\n")
 
 
@@ -262,12 +262,6 @@ def study() -> None:
             subprocess.run([perigee, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
             print(f"perigee {command[0]} (claypool-2021): {time.monotonic() - started:.1f} s", flush=True)
     print()
-
-
-def processor() -> str:
-    """The name of the processor."""
-    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return found[1] if found else platform.machine()
 
 
 def build(with_ns3: bool) -> None:
