@@ -28,13 +28,12 @@ import threading
 import time
 from pathlib import Path
 
-from tunnel import PERIGEE, ROOT, process, receive, run
+from tunnel import BULK, PERIGEE, ROOT, begin, process, receive, run
 
 PEP = Path(os.environ.get("PERIGEE_PEP", ROOT / "target/local/perigee-pep"))
 FAR, NEAR, SERVER, GATEWAY = "100.64.0.1", "100.64.0.2", 9000, 7000
 CLIENTS = [f"100.65.0.{number}" for number in range(1, 6)]
 OBJECTS, CONNECTIONS = [100_000, 20_000, 30_000] * 4, 6
-BULK = 1 << 40
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 """Ends a process with the one that has started it, which may have been killed."""
 VARIANTS = ("idle without", "beside without", "idle with", "beside with", "halves")
@@ -228,15 +227,7 @@ def main() -> None:
     if given.behind:
         print(json.dumps(behind(given.behind, given.pages, given.seconds)))
         return
-    if unknown := [name for name in given.variants if name not in VARIANTS]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(VARIANTS)}")
-    if os.geteuid() != 0:
-        parser.error("network namespaces need root")
-    if "BENCH_INSIDE" not in os.environ:
-        # Its own namespace: nothing of this host's network is touched.
-        command = ["unshare", "--net", sys.executable, __file__, *sys.argv[1:]]
-        os.execvpe(command[0], command, {**os.environ, "BENCH_INSIDE": "1"})  # noqa: S606
-    run("ip", "link", "set", "lo", "up")
+    begin(parser, given.variants, VARIANTS)
     for variant in given.variants or VARIANTS:
         show(variant, outside(variant, given.pages, given.seconds))
 

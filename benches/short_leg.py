@@ -23,15 +23,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PERIGEE = ROOT / ".venv/bin/perigee"
+from kernel import ADDRESS, BLOCK, PERIGEE, PORT, RECEIVER, SENDER, path, run
+from shown import table
 
-SENDER, READER = "perigee-leg-a", "perigee-leg-b"
-ADDRESS = "192.0.2.2"
-PORT = 5202
-BLOCK = 1 << 20
 BUFFER_BYTES = 22_000_000
 DRAIN_BYTES_S = 15_000_000
 PCC = "leg_vivace"
@@ -102,39 +97,27 @@ def told(connection: socket.socket) -> tuple[int, int]:
     return struct.unpack_from("Q", info, ACKED_AT)[0], struct.unpack_from("Q", info, LIMITED_AT)[0]
 
 
-def run(*command: str) -> str:
-    """Run a command and return what it printed."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 @contextlib.contextmanager
 def leg() -> Iterator[None]:
     """Both namespaces, the cable and PCC in the kernel; gone in the end, whatever happens."""
     settings = [word for coefficient in COEFFICIENTS for word in ("--set", coefficient)]
-    try:
-        for namespace in (SENDER, READER):
-            run("ip", "netns", "add", namespace)
-        run(*f"ip link add name near netns {SENDER} type veth peer name far netns {READER}".split())
-        for namespace, device, address in ((SENDER, "near", "192.0.2.1"), (READER, "far", ADDRESS)):
-            inside = ("ip", "netns", "exec", namespace)
-            run("ip", "-n", namespace, "address", "add", f"{address}/24", "dev", device)
-            run("ip", "-n", namespace, "link", "set", device, "up")
+    with path():
+        for namespace, device in ((SENDER, "near"), (RECEIVER, "far")):
             run("ip", "-n", namespace, "link", "set", device, "gso_max_segs", "1")
-            run(*inside, "sysctl", "-qw", *BUFFERS)
+            run("ip", "netns", "exec", namespace, "sysctl", "-qw", *BUFFERS)
         run(*f"ip netns exec {SENDER} tc qdisc add dev near root tbf rate 1gbit burst 32k limit 40mb".split())
         run(str(PERIGEE), "cc", "load", "vivace", *settings, "--as", PCC)
-        yield
-    finally:
-        for namespace in (SENDER, READER):
-            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
-        subprocess.run([str(PERIGEE), "cc", "unload", PCC], check=False, capture_output=True)
+        try:
+            yield
+        finally:
+            subprocess.run([str(PERIGEE), "cc", "unload", PCC], check=False, capture_output=True)
 
 
 def measure(cc: str, reader: str, seconds: float) -> tuple[float, float]:
     """A transfer: goodput of its second half, Mbit/s, and share of time that the receiver's window was the limit."""
     script = [sys.executable, __file__]
     prefix = ["ip", "netns", "exec"]
-    with subprocess.Popen([*prefix, READER, *script, "--read", reader], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*prefix, RECEIVER, *script, "--read", reader], stdout=subprocess.PIPE, text=True) as process:
         try:
             if process.stdout is None or not process.stdout.readline():
                 sys.exit("the reader did not start")
@@ -164,12 +147,12 @@ def main() -> None:
                     found.setdefault((cc, reader), []).append(measure(cc, reader, options.seconds))
     system = os.uname()
     print(f"Linux {system.release}, load {os.getloadavg()[0]:.1f}, {options.rounds} rounds of {options.seconds:g} s\n")
-    print("| algorithm | reader | Mbit/s, median | least | most | time limited by the window |")
-    print("|---|---|---:|---:|---:|---:|")
+    rows = []
     for (cc, reader), results in found.items():
         rates, shares = ([result[column] for result in results] for column in (0, 1))
-        figures = " | ".join(f"{figure:.0f}" for figure in (statistics.median(rates), min(rates), max(rates)))
-        print(f"| {ALGORITHMS[cc]} | {READERS[reader]} | {figures} | {statistics.median(shares):.0%} |")
+        figures = (f"{figure:.0f}" for figure in (statistics.median(rates), min(rates), max(rates)))
+        rows.append([ALGORITHMS[cc], READERS[reader], *figures, f"{statistics.median(shares):.0%}"])
+    table(["algorithm", "reader", "Mbit/s, median", "least", "most", "time limited by the window"], rows, names=2)
     return None
 
 

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -309,6 +309,18 @@ def download(cells: list[Cell], limit_s: float) -> None:
         )
 
 
+def begin(parser: argparse.ArgumentParser, asked: Sequence[str], known: Collection[str]) -> None:
+    """Go on in a network namespace of its own, so that nothing of this host's network is touched."""
+    if unknown := [name for name in asked if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if os.geteuid() != 0:
+        parser.error("network namespaces need root")
+    if "BENCH_INSIDE" not in os.environ:
+        command = ["unshare", "--net", sys.executable, *sys.argv]
+        os.execvpe(command[0], command, {**os.environ, "BENCH_INSIDE": "1"})  # noqa: S606
+    run("ip", "link", "set", "lo", "up")
+
+
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
@@ -325,15 +337,7 @@ def main() -> None:
     if given.behind:
         behind(given.behind, Path(given.folder), given.work, given.limit)
         return
-    if unknown := [name for name in given.variants if name not in VARIANTS]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(VARIANTS)}")
-    if os.geteuid() != 0:
-        parser.error("network namespaces need root")
-    if "BENCH_INSIDE" not in os.environ:
-        # Its own namespace: nothing of this host's network is touched.
-        command = ["unshare", "--net", sys.executable, __file__, *sys.argv[1:]]
-        sys.exit(subprocess.run(command, env={**os.environ, "BENCH_INSIDE": "1"}, check=False).returncode)
-    run("ip", "link", "set", "lo", "up")
+    begin(parser, given.variants, VARIANTS)
     if given.grid or given.far:
         download([*(GRID if given.grid else ()), *(FAR if given.far else ())], given.limit)
     else:
