@@ -68,6 +68,7 @@ FEWEST_SEEDS = 20
 BESIDE_S, FEWEST = 5.0, 3
 """Processor time of a step beside its runs, s, as to compile twins; and the congestion controls of most studies."""
 BAD = {Verdict.FAIL, Verdict.DOCUMENT}
+PARTS = ("sizes", "near", "whole")
 HEAD = """# Verdicts: two sizes, and twins
 
 A verdict should be that of an algorithm, not of a seed or of the size of a study \
@@ -313,26 +314,24 @@ def missed(rows: Sequence[Row]) -> dict[str, int]:
     return {name: len(seeds) for name, seeds in lost.items()}
 
 
-def missing_the_rule(lost: Mapping[str, int], seeds: int) -> list[str]:
-    """Return the twins that pass what their original passes in too few seeds; none where the seeds are too few to tell.
+def below(lost: Mapping[str, int], seeds: int) -> list[str]:
+    """Return the twins that pass what their original passes in less than the share that the rule asks for.
 
     Examples:
-        >>> missing_the_rule({"cubic_beta": 2, "reno_beta": 3}, 40), missing_the_rule({"reno_beta": 7}, 10)
-        (['reno_beta'], [])
+        >>> below({"cubic_beta": 2, "reno_beta": 3}, 40)
+        ['reno_beta']
     """
-    return below(lost, seeds) if seeds >= FEWEST_SEEDS else []
-
-
-def below(lost: Mapping[str, int], seeds: int) -> list[str]:
-    """Return the twins that pass in less than the share that the rule asks for, of however few seeds."""
     return [name for name, count in lost.items() if seeds - count < LEAST_SHARE * seeds]
 
 
 def page(found: Mapping[str, Any], known: Collection[str]) -> str:
     """Return the page of the parts that are there, with the criteria that they lack."""
-    parts = {"sizes": _of_sizes, "near": _of_near, "whole": _of_whole}
-    left = "".join(f"\n`tools/verdicts.py {name}` was not run yet.\n" for name in parts if not found[name])
-    return HEAD + "".join("\n".join(write(found[name], known)) for name, write in parts.items() if found[name]) + left
+    parts = [name for name in PARTS if found[name]]
+    lines = [
+        _of_sizes(found[name], known) if name == "sizes" else _of_twins(name, found[name], known) for name in parts
+    ]
+    left = "".join(f"\n`tools/verdicts.py {name}` was not run yet.\n" for name in PARTS if not found[name])
+    return HEAD + "".join(map("\n".join, lines)) + left
 
 
 def _of_sizes(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
@@ -355,17 +354,30 @@ def _letters(pair: Sequence[str], *, both: bool) -> str:
     return f"{large} ({small})" if both else large
 
 
-def _of_near(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    rows = _rows(found, known)
+def _of_twins(part: str, found: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    rows = [(each, row) for each in known for row in found["rows"].get(each, [])]
     names = list(rows[0][1]["verdicts"]) if rows else []
+    # The days on which rows were measured, the first and the last.
+    days = sorted({day for _, row in rows for day in row.get("days", [found["date"]])}) or [found["date"]]
+    date = " to ".join(dict.fromkeys([days[0], days[-1]]))
+    if part == "whole":
+        body = [
+            [each, *(" ".join(LETTERS[one] for one in row["verdicts"][name]) for name in names)] for each, row in rows
+        ]
+        return [
+            WHOLE_WORDS.format(date=date),
+            *table(["Criterion", *names], body),
+            "",
+            *_kept(part, found, rows, known),
+        ]
     body = [
         [each, row["cell"], *(_tally(row["verdicts"][name], row["times"][name]) for name in names)]
         for each, row in rows
     ]
     without = ", ".join(each for each in known if found["rows"].get(each) == [])
     none = [f"No cell is near in {without}.", ""] if without else []
-    words = NEAR_WORDS.format(date=_when(found, known))
-    return [words, *table(["", "Cell", *names], body), "", *_zeros(rows), *none, *_kept("near", found, known)]
+    more = [*_zeros(rows), *none, *_kept(part, found, rows, known)]
+    return [NEAR_WORDS.format(date=date), *table(["", "Cell", *names], body), "", *more]
 
 
 def _zeros(rows: Sequence[tuple[str, Row]]) -> list[str]:
@@ -388,24 +400,11 @@ def _tally(verdicts: Sequence[str], times: Sequence[float]) -> str:
     return f"{', '.join([str(passed), *more])} ({in_words(statistics.fmean(times))})"
 
 
-def _of_whole(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    rows = _rows(found, known)
-    names = list(rows[0][1]["verdicts"]) if rows else []
-    body = [[each, *(" ".join(LETTERS[one] for one in row["verdicts"][name]) for name in names)] for each, row in rows]
-    words = WHOLE_WORDS.format(date=_when(found, known))
-    return [words, *table(["Criterion", *names], body), "", *_kept("whole", found, known)]
-
-
-def _rows(found: Mapping[str, Any], known: Collection[str]) -> list[tuple[str, Row]]:
-    return [(each, row) for each in known for row in found["rows"].get(each, [])]
-
-
-def _kept(part: str, found: Mapping[str, Any], known: Collection[str]) -> list[str]:
+def _kept(part: str, found: Mapping[str, Any], rows: Sequence[tuple[str, Row]], known: Collection[str]) -> list[str]:
     """Return whether twins keep the rule, in all rows together and in each, and why not."""
-    rows = _rows(found, known)
     lost, seeds = missed([row for _, row in rows]), seeds_of([row for _, row in rows])
     words = (f"{name} {seeds - count} of {seeds}" for name, count in lost.items())
-    together = ", ".join(missing_the_rule(lost, seeds))
+    together = ", ".join(below(lost, seeds))
     rule = "too few seeds to tell" if seeds < FEWEST_SEEDS else f"missed by {together}" if together else "met by all"
     alone = [(each, row, name) for each, row in rows for name in below(missed([row]), seeds_of([row]))]
     where = "; ".join(f"{name} in {_place(each, row)}, {_passing(row, name)}" for each, row, name in alone)
@@ -445,12 +444,6 @@ def _misses(row: Row, name: str, seed: int) -> bool:
     """Return whether a twin misses by one seed; seeds count from 1."""
     first, twin = (row["verdicts"][one][seed - 1] for one in (original(name), name))
     return bool(first == Verdict.PASS != twin)
-
-
-def _when(found: Mapping[str, Any], known: Collection[str]) -> str:
-    """Return the days on which rows were measured, the first and the last."""
-    days = sorted({day for _, row in _rows(found, known) for day in row.get("days", [found["date"]])})
-    return " to ".join(dict.fromkeys([days[0], days[-1]])) if days else str(found["date"])
 
 
 def _left_out(there: Collection[str], known: Collection[str]) -> list[str]:
@@ -493,7 +486,7 @@ def twins(part: str, criteria: Collection[Criterion], given: argparse.Namespace,
                 f"{took_s / 60:.1f} min, about {left_s / done_s * took_s / 60:.0f} left"
             )
     lost = missed(every := [row for each in rows.values() for row in each])
-    return int(bool(missing_the_rule(lost, seeds_of(every))))
+    return int(seeds_of(every) >= FEWEST_SEEDS and bool(below(lost, seeds_of(every))))
 
 
 def _steps_left(rows: list[Row] | None, seeds: int, at_once: int) -> int:
@@ -508,7 +501,7 @@ def today() -> str:
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sizes", "near", "whole"])
+    parser.add_argument("what", choices=PARTS)
     parser.add_argument("--criterion", action="append", default=[])
     parser.add_argument("--seeds", type=int, default=40, help="of twins; by tens for `near`")
     parser.add_argument("--minutes", type=float, help="begin no criterion of twins after this time")
@@ -522,7 +515,7 @@ def main() -> int:
 
     def write(made: Mapping[str, Any]) -> None:
         kept.write(given.out / f"{given.what}.json", {"date": today(), **made})
-        parts = {name: kept.read(given.out / f"{name}.json") for name in ("sizes", "near", "whole")}
+        parts = {name: kept.read(given.out / f"{name}.json") for name in PARTS}
         write_atomically(given.page, page(parts, known).encode())
 
     if given.what != "sizes":
