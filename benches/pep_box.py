@@ -136,7 +136,9 @@ class Box(Proxy):
 
     def runs(self) -> bool:
         """Return whether it answers that it serves."""
-        return "state running" in self.ask("status").stdout
+        with suppress(subprocess.TimeoutExpired):
+            return "state running" in self.ask("status").stdout
+        return False
 
     def await_running(self, started: subprocess.Popen[str] | None = None) -> None:
         """Wait until a process answers, and keep its number."""
