@@ -20,6 +20,7 @@ from pep_ends import (
     RESET,
     LostError,
     Work,
+    await_closed,
     child,
     connected,
     darken,
@@ -235,11 +236,7 @@ def both_reset(proxy: Proxy) -> None:
         client.sendall(SHORT)
         reset(server)
         reset(client)
-    for _ in range(200):
-        if proxy.descriptors("socket") <= before:
-            return
-        time.sleep(0.05)
-    raise LostError(f"{proxy.descriptors('socket') - before} sockets are left")
+    await_closed(proxy, before)
 
 
 def unreached(proxy: Proxy, how: str, *, as_such: bool = False) -> None:

@@ -301,6 +301,18 @@ def carried(sender: socket.socket, reader: socket.socket, what: bytes) -> bytes:
     return got
 
 
+def await_closed(proxy: Proxy, sockets: int) -> None:
+    """Wait until connections whose ends have closed are closed in the proxy too: it has that many sockets again.
+
+    Raises:
+        LostError: it keeps more.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while (kept := proxy.descriptors("socket") - sockets) > 0:
+        expect(time.monotonic() < deadline, f"{kept} sockets are left")
+        time.sleep(0.05)
+
+
 def darken(host: Host) -> None:
     """Have a host receive and send nothing any more."""
     host.execute("nft -f -", DARK)

@@ -14,8 +14,8 @@ from functools import partial
 
 from pep_ends import (
     MB,
-    LostError,
     Work,
+    await_closed,
     connected,
     damaged,
     data,
@@ -246,11 +246,7 @@ def descriptors_stay(proxy: Proxy) -> None:
             server.shutdown(socket.SHUT_RDWR)
         client.close()
         server.close()
-    for _ in range(200):
-        if proxy.descriptors("socket") <= before:
-            return
-        time.sleep(0.05)
-    raise LostError(f"{proxy.descriptors('socket') - before} sockets are left")
+    await_closed(proxy, before)
 
 
 PROXIED = ("perigee", "haproxy")

@@ -17,12 +17,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pep_cases import both_ways, late_reader, messages, one_end_answers, reset_by, reset_of_a_reader
-from pep_ends import MB, LostError, data
+from pep_ends import MB, LostError, await_closed, data
 from pep_service_cases import answers
-from pep_world import PATIENCE_S, Proxy, begin, running
+from pep_world import Proxy, begin, running
 from shown import table
 
 BYTES = data(2 * MB, 9)
@@ -56,21 +57,15 @@ class Look:
 
 def soak(proxy: Proxy, minutes: float, sockets: int) -> list[Look]:
     """Take turns for some minutes, at least three; return a look after each, once only `sockets` are open again."""
-    begin, looks = time.monotonic(), list[Look]()
-    while len(looks) < 3 or time.monotonic() < begin + 60 * minutes:
+    began, looks = time.monotonic(), list[Look]()
+    while len(looks) < 3 or time.monotonic() < began + 60 * minutes:
         for act in TURN:
             act(proxy)
-        _await_closed(proxy, sockets)
+        with suppress(LostError):
+            await_closed(proxy, sockets)
         counts = proxy.descriptors("socket"), proxy.descriptors("pipe")
-        looks.append(Look((time.monotonic() - begin) / 60, len(looks) + 1, proxy.memory_mb(), *counts))
+        looks.append(Look((time.monotonic() - began) / 60, len(looks) + 1, proxy.memory_mb(), *counts))
     return looks
-
-
-def _await_closed(proxy: Proxy, sockets: int) -> None:
-    """Wait until connections whose ends have closed are closed in the service too, a minute at most."""
-    deadline = time.monotonic() + PATIENCE_S
-    while proxy.descriptors("socket") > sockets and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def faults(looks: list[Look], sockets: int) -> list[str]:
