@@ -72,18 +72,13 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Reads that of a socket from a listener with [`report_arrival`].
     pub(crate) fn of(socket: impl AsFd, is_ipv6: bool) -> io::Result<Self> {
-        // The kernel writes control messages, each aligned as `cmsghdr`.
-        let mut buffer = [0u64; 32];
         let option = if is_ipv6 {
             (libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS)
         } else {
             (libc::IPPROTO_IP, libc::IP_PKTOPTIONS)
         };
-        let length = get(socket, option, &mut buffer)?;
         let mut bytes = [0; 256];
-        for (bytes, word) in bytes.chunks_exact_mut(8).zip(buffer) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
+        let length = get(socket, option, &mut bytes)?;
         Ok(Self::parse(&bytes[..length]))
     }
 

@@ -1,6 +1,5 @@
 //! Counters and log line of one connection, shared by workers and the tunnel.
 
-use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use perigee_units::Time;
 use serde_json::{Map, Value};
 
 use super::counts::{Cause, Count, Counts, End, SIDES};
-use super::log::quoted;
+use super::line::Line;
 use super::permit::Permit;
 use super::waits::{Look, Waits};
 use crate::config::Rule;
@@ -172,28 +171,22 @@ impl Account {
 
     /// Its line of the log.
     pub(crate) fn line(&self, outcome: &Outcome, legs: Legs<'_>, now: Time) -> String {
-        let through = if legs.tunnel_us.is_some() { " through=tunnel" } else { "" };
-        let connect = self.connect_us.map(|us| thousandths(us.into()));
-        let mut line = String::with_capacity(LINE);
-        // It fails for no string.
-        let _ = write!(
-            line,
-            "connection rule={} client={} server={}{through} end={} reason={} bytes_up={} bytes_down={} seconds={} \
-             connect_ms={}",
-            self.rule.name,
-            self.ends[0],
-            self.ends[1],
-            outcome.end.name(),
-            quoted(&outcome.reason),
-            self.passed[Side::Client as usize],
-            self.passed[Side::Server as usize],
-            thousandths((now - self.began).as_millis()),
-            connect.as_deref().unwrap_or("-"),
-        );
+        let mut line = Line::new();
+        line.text("connection rule=").text(&self.rule.name);
+        line.text(" client=").address(self.ends[0]).text(" server=").address(self.ends[1]);
+        line.text(if legs.tunnel_us.is_some() { " through=tunnel" } else { "" });
+        line.text(" end=").text(outcome.end.name()).text(" reason=").quoted(&outcome.reason);
+        line.text(" bytes_up=").number(self.passed[Side::Client as usize]);
+        line.text(" bytes_down=").number(self.passed[Side::Server as usize]);
+        line.text(" seconds=").thousandths((now - self.began).as_millis()).text(" connect_ms=");
+        match self.connect_us {
+            Some(us) => line.thousandths(us.into()),
+            None => line.text("-"),
+        };
         legs.each(|whose, what, value| {
-            let _ = write!(line, " {whose}_{what}={value}");
+            line.text(" ").text(whose).text("_").text(what).text("=").number(value.into());
         });
-        line
+        line.into_string()
     }
 
     /// Its line of accounting.
@@ -317,13 +310,6 @@ pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// A number of thousandths, with three decimals: floating-point numbers take several times as long.
-fn thousandths(count: u64) -> String {
-    format!("{}.{:03}", count / 1000, count % 1000)
-}
-
-/// Bytes of most log lines of connections.
-const LINE: usize = 384;
 /// The name of a smoothed round trip.
 const RTT: &str = "rtt_us";
 /// Time to the second look at an active connection; it grows to [`LOOK`], and where nothing passes to [`LAST_LOOK`].
@@ -369,6 +355,61 @@ mod tests {
         assert_eq!(all.open.get(), 1);
         drop(account);
         assert_eq!((counts.read().get(Count::Open), counts.read().get(Count::Queued), all.open.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn its_line_has_addresses_numbers_and_words_as_the_standard_library_writes_them() {
+        let line = |ends: [&str; 2], (end, reason): (End, &str), (connect_us, passed, ms), legs: Legs<'_>| {
+            let ends = ends.map(|end| end.parse().unwrap());
+            let rule = Arc::new(Rule { name: "web".to_owned(), ..Rule::default() });
+            let mut account = Account::open(ends, rule, Arc::default(), Time::from_secs(1), None);
+            (account.connect_us, account.passed) = (connect_us, passed);
+            let outcome = Outcome { end, reason: reason.to_owned() };
+            account.line(&outcome, legs, Time::from_secs(1) + Time::from_millis(ms))
+        };
+        let [near, far] = [(20_417, 0), (601_000, 12)].map(|(rtt_us, retransmitted)| TcpInfo {
+            rtt_us,
+            retransmitted,
+            ..TcpInfo::default()
+        });
+        let both = Legs { sockets: &[(Side::Client, near), (Side::Server, far)], tunnel_us: None };
+        assert_eq!(
+            line(
+                ["10.1.0.2:65535", "255.100.99.0:80"],
+                (End::Complete, "complete"),
+                (Some(1009), [0, 1_234_567], 61_007),
+                both
+            ),
+            "connection rule=web client=10.1.0.2:65535 server=255.100.99.0:80 end=complete reason=\"complete\" bytes_up=0 \
+             bytes_down=1234567 seconds=61.007 connect_ms=1.009 client_rtt_us=20417 client_retransmitted=0 \
+             server_rtt_us=601000 server_retransmitted=12"
+        );
+        let one = Legs { sockets: &[(Side::Server, far)], tunnel_us: Some(0) };
+        assert_eq!(
+            line(
+                ["[2001:db8:0:1:0:0:0:2]:5", "[::1]:443"],
+                (End::Failed, "a \"b\"\t\\é"),
+                (None, [u64::MAX, 9], 0),
+                one
+            ),
+            "connection rule=web client=[2001:db8:0:1::2]:5 server=[::1]:443 through=tunnel end=failed \
+             reason=\"a \\\"b\\\"\\t\\\\é\" bytes_up=18446744073709551615 bytes_down=9 seconds=0.000 connect_ms=- \
+             server_rtt_us=601000 server_retransmitted=12 tunnel_rtt_us=0"
+        );
+        let most = (Some(u32::MAX), [10, 100], 999);
+        assert_eq!(
+            line(
+                ["[::ffff:10.1.0.2]:1", "[fe80::a:0:0:1%3]:80"],
+                (End::Unreached, &"x".repeat(201)),
+                most,
+                Legs::default()
+            ),
+            format!(
+                "connection rule=web client=[::ffff:10.1.0.2]:1 server=[fe80::a:0:0:1%3]:80 end=unreached \
+                 reason=\"{}...\" bytes_up=10 bytes_down=100 seconds=0.999 connect_ms=4294967.295",
+                "x".repeat(200)
+            )
+        );
     }
 
     #[test]

@@ -179,7 +179,7 @@ const WAITING: usize = 8192;
 const MOST_SAID: usize = 1000;
 /// Characters of a line, and of a value in it.
 const LONGEST: usize = 4000;
-const LONGEST_VALUE: usize = 200;
+pub(super) const LONGEST_VALUE: usize = 200;
 /// How long the end of the service waits for its last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 

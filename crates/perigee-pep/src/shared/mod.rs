@@ -4,6 +4,7 @@ pub(crate) mod account;
 mod carried;
 pub(crate) mod counts;
 pub(crate) mod handover;
+mod line;
 pub(crate) mod log;
 pub(crate) mod permit;
 pub(crate) mod records;
