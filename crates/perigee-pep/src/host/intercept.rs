@@ -12,7 +12,6 @@
 //! sent again a second later.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,6 +19,7 @@ use super::at_end::AtEnd;
 use super::bridge::{self, Port};
 use super::matches::{names, port_set, set};
 use super::one_way;
+use super::routes::{has_ipv6, Routes};
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{answer, change, execute, DEVICE, TABLE, ZONE};
 use super::watch::Watch;
@@ -39,8 +39,11 @@ pub(crate) struct Interception {
     removal: Option<AtEnd>,
     /// Tells of what others remove, which is then missing until it is put back.
     watch: Option<Watch>,
-    is_missing: bool,
+    missing: Missing,
 }
+
+/// How much is missing of each kind: tables, pairs of policy rules, routes.
+pub(crate) type Missing = [u64; 3];
 
 /// The rules of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +54,6 @@ pub(crate) struct Content {
     with_zone: bool,
     /// Whether paths are found whose answers do not pass, unless servers see this host's address.
     with_paths: bool,
-}
-
-/// Policy routes: packets with the mark are delivered to this host, those that are held to the device. Each has its mark and table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Routes {
-    delivered: (u32, u32),
-    held: (u32, u32),
 }
 
 impl Interception {
@@ -73,7 +69,8 @@ impl Interception {
         if !content.with_paths {
             log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
         }
-        let mut interception = Self { routes, content, ports, has_zones: true, removal, watch, is_missing: false };
+        let missing = Missing::default();
+        let mut interception = Self { routes, content, ports, has_zones: true, removal, watch, missing };
         if tracks_connections() {
             interception.separate(config, transparent, log);
         }
@@ -91,8 +88,8 @@ impl Interception {
     ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
-        let (watch, is_missing) = (routes.watch(log), false);
-        let mut interception = Self { routes, content, ports, has_zones: true, removal: None, watch, is_missing };
+        let (watch, missing) = (routes.watch(log), Missing::default());
+        let mut interception = Self { routes, content, ports, has_zones: true, removal: None, watch, missing };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
@@ -136,23 +133,25 @@ impl Interception {
         if self.ports.is_empty() && !before.is_empty() {
             bridge::remove()?;
         }
-        self.is_missing = false;
+        self.missing = Missing::default();
         Ok(())
     }
 
-    /// Whether another program has removed rules or policy routes that [`Interception::update`] puts back.
-    pub(crate) fn is_missing(&mut self, config: &Config) -> bool {
+    /// Finds what another program has removed, and [`Interception::update`] puts back.
+    pub(crate) fn missing(&mut self, config: &Config) -> Missing {
         // The service's own removals are seen too, and removals are guessed if there were too many messages.
-        if !self.is_missing && self.watch.as_ref().is_some_and(Watch::sees_removal) {
-            self.is_missing = !self.is_there(config);
+        if self.missing == Missing::default() && self.watch.as_ref().is_some_and(Watch::sees_removal) {
+            self.missing = self.look(config);
         }
-        self.is_missing
+        self.missing
     }
 
-    fn is_there(&self, config: &Config) -> bool {
-        let tables = answer("nft list tables", None).unwrap_or_default();
-        let has = |family: &str| tables.lines().any(|line| line.trim() == format!("table {family} {TABLE}"));
-        has("inet") && (self.ports.is_empty() || has("bridge")) && self.routes.incomplete(config).is_empty()
+    fn look(&self, config: &Config) -> Missing {
+        let there = answer("nft list tables", None).unwrap_or_default();
+        let lacks = |family: &str| there.lines().all(|line| line.trim() != format!("table {family} {TABLE}"));
+        let tables = [lacks("inet"), !self.ports.is_empty() && lacks("bridge")];
+        let (rules, routes) = (self.routes.incomplete(config).len(), self.routes.empty(config));
+        [tables.map(u64::from).iter().sum(), rules as u64, routes as u64]
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
@@ -225,90 +224,6 @@ fn remove(routes: Routes) {
     let _ = execute(&format!("nft delete table inet {TABLE}"), None);
     let _ = bridge::remove();
     routes.remove();
-}
-
-impl Routes {
-    fn of(transparent: &Transparent) -> Self {
-        Self {
-            delivered: (transparent.mark, transparent.table),
-            held: (transparent.hold_mark(), transparent.hold_table()),
-        }
-    }
-
-    /// Tells when others remove them.
-    fn watch(self, log: &Log) -> Option<Watch> {
-        let refused = |error: &io::Error| log.line(format!("interception is not watched: {error}"));
-        Watch::open([self.delivered.0, self.held.0]).inspect_err(refused).ok()
-    }
-
-    /// Commands that add them; those of held packets only if the service uses the device.
-    fn all_additions(self, config: &Config) -> Vec<String> {
-        let mut lines = additions(self.delivered, "local default dev lo");
-        if config.uses_device() {
-            lines.extend(self.hold_additions());
-        }
-        lines
-    }
-
-    fn hold_additions(self) -> Vec<String> {
-        additions(self.held, &format!("default dev {DEVICE}"))
-    }
-
-    /// The pairs of policy rules, each with its version of IP, that lack one, or whose order has changed.
-    fn incomplete(self, config: &Config) -> Vec<(&'static str, (u32, u32))> {
-        let pairs = [Some(self.delivered), config.uses_device().then_some(self.held)];
-        let of = |version| {
-            let listed = answer(&format!("ip {version} rule list"), None).unwrap_or_default();
-            let lacking = pairs.into_iter().flatten().filter(move |pair| !has_pair(&listed, pair.0));
-            lacking.map(move |pair| (version, pair))
-        };
-        versions().flat_map(of).collect()
-    }
-
-    /// Removes what is left of pairs of policy rules: a rule that is added comes after those of its priority.
-    fn remove_incomplete(self, config: &Config) {
-        self.incomplete(config).into_iter().for_each(|(version, pair)| remove_pair(version, pair, change));
-    }
-
-    fn remove(self) {
-        let each = |version| [self.delivered, self.held].map(|(mark, table)| (version, mark, table));
-        for (version, mark, table) in versions().flat_map(each) {
-            remove_pair(version, (mark, table), execute);
-            let _ = execute(&format!("ip {version} route flush table {table}"), None);
-        }
-    }
-}
-
-/// Whether a list of policy rules has both of a mark, that for the main table first.
-fn has_pair(listed: &str, mark: u32) -> bool {
-    let of_mark = format!(" fwmark {mark:#x} ");
-    let own: Vec<&str> = listed.lines().filter(|line| line.contains(&of_mark)).collect();
-    matches!(own[..], [first, .., last] if first.contains(" goto ") && last.contains(" lookup "))
-}
-
-fn remove_pair(version: &str, (mark, table): (u32, u32), delete: impl Fn(&str, Option<&str>) -> io::Result<()>) {
-    for rule in [format!("lookup {table}"), format!("fwmark {mark} goto {MAIN}")] {
-        // Each deletes one rule, and fails when none is left.
-        for _ in 0..MOST_RULES {
-            if delete(&format!("ip {version} rule delete {rule}"), None).is_err() {
-                break;
-            }
-        }
-    }
-}
-
-/// Commands that route packets with a mark, by a table, before the host's own policy routes. The kernel's check of
-/// their source, which may have the mark too (`src_valid_mark`), asks for a route from the loopback device: it gets
-/// that of the host.
-fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
-    let each = |version: &str| {
-        [
-            format!("ip {version} rule add priority {FIRST} fwmark {mark} iif lo goto {MAIN}"),
-            format!("ip {version} rule add priority {FIRST} fwmark {mark} lookup {table}"),
-            format!("ip {version} route replace {route} table {table}"),
-        ]
-    };
-    versions().flat_map(each).collect()
 }
 
 /// Rules and routes as a script for an administrator; `None` if the service intercepts nothing.
@@ -454,28 +369,10 @@ fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
     Some(format!("{}{sources}{destinations}{}{dscp}", names(&rule.interfaces), port_set(&rule.ports)))
 }
 
-/// Options of `ip` for the versions that the kernel has.
-fn versions() -> impl Iterator<Item = &'static str> {
-    ["-4", "-6"].into_iter().filter(|version| *version == "-4" || has_ipv6())
-}
-
-/// Whether this network namespace has IPv6, which the kernel can lack and a sysctl can disable.
-fn has_ipv6() -> bool {
-    fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
-}
-
 /// Replaces an old table, of whichever version.
 const REPLACED: &str = "table inet perigee_pep\ndelete table inet perigee_pep\n";
 /// Empties the chains of this service's own table, whose set keeps what it has learned.
 const CLEARED: &str = "table inet perigee_pep\nflush table inet perigee_pep\n";
-/// Priority of the service's rules: after the one for the table `local`, which is the first. Rules that are added later without a
-/// priority follow them.
-const FIRST: u32 = 0;
-/// Priority of the rule for the main routing table.
-const MAIN: u32 = 32766;
-/// More equal rules than earlier services could have left.
-const MOST_RULES: usize = 8;
-
 #[cfg(test)]
 mod tests {
     use std::env;
@@ -506,16 +403,6 @@ mod tests {
         assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
     }
 
-    #[test]
-    fn a_pair_of_policy_rules_is_whole_in_its_order_only() {
-        let (goto, lookup) = ("0:\tfrom all fwmark 0x5 iif lo goto 32766\n", "0:\tfrom all fwmark 0x5 lookup 7065\n");
-        assert!(has_pair(&format!("0:\tfrom all lookup local\n{goto}{lookup}"), 5));
-        for lacking in [lookup.to_owned() + goto, goto.to_owned(), lookup.to_owned(), String::new()] {
-            assert!(!has_pair(&lacking, 5), "{lacking}");
-        }
-        assert!(!has_pair(&format!("{goto}{lookup}"), 6));
-    }
-
     /// Intercepts, puts back what is removed as the service does, and panics in another thread.
     fn put_back_and_panic() {
         end_by_panic();
@@ -525,12 +412,12 @@ mod tests {
         let transparent = config.transparent.as_ref().unwrap();
         let mut interception = Interception::new(&config, transparent, &Log::new(Arc::default()).0).unwrap();
         execute("ip -4 rule delete lookup 7065", None).unwrap();
-        assert!(interception.is_missing(&config));
+        assert_eq!(interception.missing(&config), [0, 1, 0]);
         interception.update(&config, transparent).unwrap();
-        assert!(!interception.is_missing(&config), "it answers neither itself nor what is in order");
+        assert_eq!(interception.missing(&config), Missing::default(), "it answers neither itself nor what is in order");
         let _ended = thread::Builder::new().spawn(|| panic!("it is broken")).unwrap();
         loop {
-            if interception.is_missing(&config) {
+            if interception.missing(&config) != Missing::default() {
                 interception.update(&config, transparent).unwrap();
             }
         }

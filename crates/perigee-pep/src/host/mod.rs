@@ -13,6 +13,7 @@ mod matches;
 mod netlink;
 pub(crate) mod notify;
 pub(crate) mod one_way;
+mod routes;
 pub(crate) mod survey;
 pub(crate) mod sys;
 pub(crate) mod tools;

@@ -343,9 +343,15 @@ pub(crate) fn is_own(address: IpAddr) -> bool {
     Probe::open().is_own(address)
 }
 
+/// Passes to a socket only what a program of classic BPF does (socket(7), `SO_ATTACH_FILTER`).
+pub(super) fn filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    set(socket, (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), program)
+}
+
 fn set<T: Copy>(socket: impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `size` bytes of the value, an integer that lives for the call.
+    // SAFETY: the kernel reads `size` bytes of the value, and what a pointer in it is to: both live for the call.
     let done = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
     checked(done).map(drop)
 }

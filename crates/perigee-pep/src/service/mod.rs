@@ -38,7 +38,7 @@ use crate::event_loop::{Command, Thread};
 use crate::host::at_end::{rest_if_ending, AtEnd};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
-use crate::host::intercept::Interception;
+use crate::host::intercept::{Interception, Missing};
 use crate::host::notify::Manager;
 use crate::host::one_way::Paths;
 use crate::host::survey::survey;
@@ -364,7 +364,11 @@ impl Service {
             return;
         };
         let now = monotonic();
-        if self.deadline.is_some() || now < self.put_back_next || !interception.is_missing(&self.config) {
+        if self.deadline.is_some() || now < self.put_back_next {
+            return;
+        }
+        let missing = interception.missing(&self.config);
+        if missing == Missing::default() {
             return;
         }
         if now > self.put_back_next + PUT_BACK_MOST {
@@ -377,7 +381,10 @@ impl Service {
         // With new connections, until the limit is looked at again.
         self.passes_by = false;
         let said = match interception.update(&self.config, transparent) {
-            Ok(()) => "interception put back reason=\"another program has removed rules of it\"".to_owned(),
+            Ok(()) => {
+                self.shared.stats.put_back.iter().zip(missing).for_each(|(counter, count)| counter.add(count));
+                "interception put back reason=\"another program has removed rules of it\"".to_owned()
+            }
             Err(error) => format!("interception: {error}"),
         };
         if self.put_back_said != said {

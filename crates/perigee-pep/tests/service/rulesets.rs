@@ -280,27 +280,43 @@ fn a_port_of_another_transparent_program_stays_that_of_servers() {
 }
 
 #[test]
-fn rules_that_another_program_removes_are_put_back() {
+fn what_another_program_removes_is_put_back_and_counted() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("[::]:80");
-    let service = world.start(TRANSPARENT);
-    let there = interception(&world);
-    let removals =
+    let control = format!("[service]\ncontrol = \"{}\"\n", world.folder.path().join("control").display());
+    // Tables and rules of others, and their routes, are none of its business.
+    let of_others =
+        ["nft ACT table inet other", "ip rule ACT fwmark 1 lookup 100", "ip route ACT default dev lo table 100"];
+    let of_rules =
         ["nft flush ruleset", "ip -4 rule delete lookup 7065", "ip -6 rule delete fwmark 0x706570 goto 32766"];
-    for removal in removals {
-        world.router.execute(removal);
-        until(|| interception(&world) == there);
+    let of_routes = ["ip -4 route flush table 7065", "ip -6 route flush table 7065"];
+    for (removals, counted) in [(&of_rules[..], [1, 2, 0]), (&of_routes, [0, 0, 2])] {
+        let service = world.start(&TRANSPARENT.replace("[service]\n", &control));
+        let there = interception(&world);
+        for (before, removal) in (0..).zip(removals) {
+            world.router.execute(removal);
+            until(|| put_back(&world).iter().sum::<u64>() > before);
+            assert_eq!(interception(&world), there, "{removal}");
+            works(&world, &service, &listener);
+        }
+        for act in ["add", "delete"] {
+            for line in of_others {
+                world.router.execute(&line.replace("ACT", act));
+            }
+        }
         works(&world, &service, &listener);
+        assert_eq!(put_back(&world), counted);
+        let log = service.stop();
+        assert_eq!(log.iter().filter(|line| line.starts_with("interception put back")).count(), 1, "{log:#?}");
+        assert_eq!(interception(&world), (false, 0));
     }
-    // Tables and rules of others are none of its business.
-    world.router.execute("nft add table inet other");
-    world.router.execute("nft delete table inet other");
-    world.router.execute("ip rule add fwmark 1 lookup 100");
-    world.router.execute("ip rule delete fwmark 1 lookup 100");
-    works(&world, &service, &listener);
-    let log = service.stop();
-    assert_eq!(log.iter().filter(|line| line.starts_with("interception put back")).count(), 1, "{log:#?}");
-    assert_eq!(interception(&world), (false, 0));
+}
+
+/// How many tables, pairs of policy rules and routes the service has put back.
+fn put_back(world: &World) -> Vec<u64> {
+    let status = world.ask("status");
+    let of_line = |line: &str| line.strip_prefix("put_back_")?.split_once(' ')?.1.parse().ok();
+    status.lines().filter_map(of_line).collect()
 }
 
 #[test]
