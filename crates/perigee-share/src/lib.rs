@@ -12,10 +12,12 @@
 
 mod fill;
 mod keys;
+mod transfer;
 
 use fill::{Bend, Claim, Fill};
 pub use keys::{BYPASS, MEMORY, SAVINGS, SHARE, SHORT};
 use perigee_units::{Bytes, Rate, Time};
+pub use transfer::{Segment, Sender, Transfer};
 
 /// Bounds of what counts as short, and how much a subscriber may save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +218,7 @@ impl Allocator {
         let left = u128::from(rate.as_bps()).saturating_sub(floors) as u64;
         let first = first_of(left);
         let wish = |claim: &Claim, demand: &Demand, subscriber: &Subscriber| {
-            let most = demand.short.min(claim.cap).min(rate_of(subscriber.saved, interval));
+            let most = demand.short.min(claim.cap).min(Rate::of(subscriber.saved, interval).as_bps());
             Claim { floor: 0, cap: most.saturating_sub(claim.floor), ..*claim }
         };
         let all = self.claims.iter().zip(&self.demands).zip(subscribers);
@@ -277,24 +279,6 @@ impl Allocator {
         }
     }
 }
-
-/// Mean rate of a sender over its last divisions, with that of the last one: what it could use while nothing of it waits.
-///
-/// What is kept for it between its bursts adds up to what these were. With the rate of the last burst instead, fading as slowly, requests
-/// of pages keep ten times their own bytes: a fifth of an uplink of 2 Mbit/s.
-pub fn mean_of_late(before: Rate, last: Rate) -> Rate {
-    let (before, last) = (before.as_bps(), last.as_bps());
-    Rate::from_bps(before - before.div_ceil(DIVISIONS) + last / DIVISIONS)
-}
-
-/// The rate that sends so much in an interval.
-fn rate_of(bytes: Bytes, interval: Time) -> u64 {
-    let bit_ns = u128::from(bytes.as_u64()) * 8_000_000_000;
-    u64::try_from(bit_ns / u128::from(interval.as_nanos().max(1))).unwrap_or(u64::MAX)
-}
-
-/// Divisions in which a mean of late forgets most of what was before.
-const DIVISIONS: u64 = 8;
 
 /// Part of a rate that those who go first may take.
 fn first_of(rate: u64) -> u64 {

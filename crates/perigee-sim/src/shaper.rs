@@ -4,9 +4,9 @@
 //! pacing rate. So what is too much waits in the proxy's buffers, where the window of the leg before closes, and not in the queue of the
 //! link. A subscriber is the host that opens connections. All else that the link is offered, such as datagrams and ACKs, leaves its share.
 
-use perigee_share::{mean_of_late, Allocator, Connection, Subscriber};
+use perigee_share::{Allocator, Connection, Segment, Sender, Subscriber, Transfer};
 use perigee_study::{FlowSpec, LinkQueue, Opener, Scenario};
-use perigee_tcp::{Endpoint, Info};
+use perigee_tcp::Endpoint;
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
 use crate::network::{Network, Offer};
@@ -57,13 +57,9 @@ pub(crate) struct ProxyEnd<'a> {
 /// Counters of an end at a proxy when the rate of its link was last divided.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
-    spent: Bytes,
+    transfer: Transfer,
     payload: u64,
     packets: u64,
-    /// Mean rate of payload of late.
-    recent: Rate,
-    /// Whether it got less than it could use.
-    is_held: bool,
     is_bound: bool,
 }
 
@@ -125,18 +121,22 @@ impl Shaper {
     }
 
     fn ask(&mut self, subscriber: u32, end: &mut ProxyEnd<'_>) {
-        let (info, size, has_more) = (end.host.info(), end.segment(), end.host.unsent() + end.unread > 0);
-        let payload = info.snd_nxt + info.retransmitted_packets * size.payload;
+        let (info, segment) = (end.host.info(), end.segment(self.overhead));
+        let payload = info.snd_nxt + info.retransmitted_packets * segment.payload;
+        let window = (u64::from(info.cwnd) * segment.payload).min(u64::from(info.peer_window));
+        let sender = Sender {
+            window: Bytes::new(window),
+            is_slow_start: info.ssthresh.is_none_or(|ssthresh| info.cwnd < ssthresh),
+            has_more: end.host.unsent() + end.unread > 0,
+        };
         let account = &mut *end.account;
         let (moved, packets) = (payload.saturating_sub(account.payload), info.sent_packets - account.packets);
         (account.payload, account.packets) = (payload, info.sent_packets);
-        account.spent = self.spec.policy.spent(account.spent, Bytes::new(moved), INTERVAL, account.is_held);
-        account.recent = mean_of_late(account.recent, rate_of(moved, INTERVAL));
-        let demand = demand(&info, size, has_more, account.recent);
-        let demand = size.packets_of(demand, self.overhead);
-        self.own.bytes += moved + packets * size.headers;
+        let round_trip = info.rtt_min.unwrap_or(Time::ZERO);
+        let could = account.transfer.look(&self.spec.policy, Bytes::new(moved), INTERVAL, round_trip, Some(sender));
+        self.own.bytes += moved + packets * (segment.headers - self.overhead);
         self.own.packets += packets;
-        self.connections.push(Connection { subscriber, spent: account.spent, demand });
+        self.connections.push(Connection { subscriber, spent: account.transfer.spent, demand: segment.on_link(could) });
     }
 
     fn divide(&mut self, now: Time, network: &Network) {
@@ -157,64 +157,31 @@ impl Shaper {
         let (offered, before) = (network.offered(self.spec.link), self.offered);
         let bytes = (offered.bytes - before.bytes).saturating_sub(self.own.bytes);
         let packets = (offered.packets - before.packets).saturating_sub(self.own.packets);
-        let others = rate_of(bytes + packets * self.overhead, now - self.read);
+        let others = Rate::of(Bytes::new(bytes + packets * self.overhead), now - self.read);
         self.others = u64::midpoint(self.others, others.as_bps());
         (self.read, self.offered, self.own) = (now, offered, Offer::default());
     }
 
-    /// A connection that has had all that it could use stays without a bound, so that its window goes out at once. One that has a bound and
-    /// needs none gets the link's: a rate rises only with an ACK.
     fn grant(&mut self, end: &mut ProxyEnd<'_>) {
         let (share, demand) = (self.rates[self.granted], self.connections[self.granted].demand);
         self.granted += 1;
         if self.granted == self.connections.len() {
             self.connections.clear();
         }
-        let is_enough = share >= demand;
-        end.account.is_held = !is_enough;
-        if is_enough && !end.account.is_bound {
-            return;
+        let (segment, account) = (end.segment(self.overhead), &mut *end.account);
+        if let Some(pace) = account.transfer.pace(share, demand, self.rate, segment, account.is_bound) {
+            account.is_bound = true;
+            end.host.bound_pacing(pace);
         }
-        end.account.is_bound = true;
-        let bound = end.segment().payload_of(if is_enough { self.rate } else { share }, self.overhead);
-        end.host.bound_pacing((bound.as_bps() / 8).max(SLOWEST));
-    }
-}
-
-/// Payload of a full segment, and the headers of its packet, bytes.
-#[derive(Clone, Copy)]
-struct Size {
-    payload: u64,
-    headers: u64,
-}
-
-impl Size {
-    /// The rate on a link of segments with this rate of payload.
-    fn packets_of(self, payload: Rate, overhead: u64) -> Rate {
-        scaled(payload, self.payload + self.headers + overhead, self.payload)
-    }
-
-    fn payload_of(self, packets: Rate, overhead: u64) -> Rate {
-        scaled(packets, self.payload, self.payload + self.headers + overhead)
     }
 }
 
 impl ProxyEnd<'_> {
-    fn segment(&self) -> Size {
+    /// A full segment, with the bytes that the link adds.
+    fn segment(&self, overhead: u64) -> Segment {
         let (payload, header) = self.host.segment_bytes();
-        Size { payload: u64::from(payload), headers: u64::from(header + self.outlet.ip_header) }
+        Segment { payload: u64::from(payload), headers: u64::from(header + self.outlet.ip_header) + overhead }
     }
-}
-
-/// The rate of payload that an end could use: with more to send a window in each round trip, in slow start two; otherwise what it has sent
-/// of late, and a little more. One that gets as much has no bound, so that nothing need be kept for a window that grows slowly.
-fn demand(info: &Info, size: Size, has_more: bool, recent: Rate) -> Rate {
-    let window = (u64::from(info.cwnd) * size.payload).min(u64::from(info.peer_window));
-    let round_trip_us = info.rtt_min.map_or(1, |least| least.as_micros().max(1));
-    let per_round_trip = window * 8_000_000 / round_trip_us;
-    let is_slow_start = info.ssthresh.is_none_or(|ssthresh| info.cwnd < ssthresh);
-    let possible = if is_slow_start { per_round_trip * 2 } else { per_round_trip };
-    Rate::from_bps(if has_more { possible } else { possible.min(recent.as_bps() * 5 / 4) })
 }
 
 /// The host that opens the connections of a flow.
@@ -225,19 +192,7 @@ fn subscriber(flow: &FlowSpec) -> u32 {
     }
 }
 
-fn scaled(rate: Rate, factor: u64, divisor: u64) -> Rate {
-    Rate::from_bps((u128::from(rate.as_bps()) * u128::from(factor) / u128::from(divisor)) as u64)
-}
-
-/// The rate that sends so much in some time.
-fn rate_of(bytes: u64, time: Time) -> Rate {
-    Rate::from_bps(bytes.saturating_mul(8_000_000_000) / time.as_nanos().max(1))
-}
-
 /// Time between two divisions.
 pub(crate) const INTERVAL: Time = Time::from_millis(20);
 /// Time over which what bypasses the proxy is counted.
 const READ: Time = Time::from_millis(200);
-/// Least rate of a connection, bytes per second, as in the service: TCP cannot shorten a pause that has begun, and with 8,000 the 180
-/// connections of 48 homes get more than the 20 Mbit/s that they share.
-const SLOWEST: u64 = 2_000;

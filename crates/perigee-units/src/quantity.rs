@@ -155,6 +155,11 @@ impl Rate {
         *remainder = (total % u128::from(self.0)) as u64;
         Time::from_nanos(u64::try_from(total / u128::from(self.0)).unwrap_or(u64::MAX))
     }
+    /// The rate that sends `bytes` in `time`, of which a nanosecond is the least, rounded down.
+    pub fn of(bytes: Bytes, time: Time) -> Self {
+        let bit_ns = u128::from(bytes.as_u64()) * 8 * NANOS_PER_SECOND;
+        Self(u64::try_from(bit_ns / u128::from(time.as_nanos().max(1))).unwrap_or(u64::MAX))
+    }
     /// Whole bytes sent in `time` at this rate.
     pub fn bytes_in(self, time: Time) -> Bytes {
         if self == Self::UNLIMITED {

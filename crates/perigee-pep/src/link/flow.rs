@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use perigee_share::{mean_of_late, Connection, Policy};
+use perigee_share::{Connection, Policy, Segment, Sender};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::host::sys::{limit_rate, limit_unsent, limit_window, tcp_info};
@@ -17,11 +17,9 @@ pub(super) struct Flow {
     /// Index of its subscriber.
     pub(super) subscriber: u32,
     pub(super) state: TapState,
-    /// Rates of payload that it could use, of each direction.
-    demand: [u64; 2],
-    /// Bytes of a segment, and those that its headers add on the link.
-    segment: [u64; 2],
-    headers: u64,
+    /// Rates on the link that it could use, and full segments, of each direction.
+    demands: [Rate; 2],
+    segments: [Segment; 2],
     round_trip: Time,
     /// Since when nothing is under way.
     quiet_since: Option<Time>,
@@ -38,12 +36,10 @@ pub(super) struct Moved {
 #[derive(Clone, Copy, Debug)]
 struct Info {
     has_timestamps: bool,
-    segment: [u64; 2],
+    segment: [u32; 2],
     in_flight: u32,
-    round_trip_us: u64,
-    window: u64,
-    is_slow_start: bool,
-    unsent: u32,
+    round_trip: Time,
+    sender: Sender,
     moved: [u64; 2],
     segments: [u32; 2],
 }
@@ -54,16 +50,18 @@ impl Info {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let own = u64::from(word(80)) * u64::from(word(16));
-        let least = u64::from(word(148));
+        let least = word(148);
         Ok(Self {
             has_timestamps: bytes[5] & TIMESTAMPS != 0,
-            segment: [u64::from(word(16)), u64::from(word(20))],
+            segment: [word(16), word(20)],
             in_flight: word(24),
-            round_trip_us: if least == u64::from(u32::MAX) { u64::from(word(68)) } else { least }.max(1),
-            // Linux before 5.4 does not say the peer's, which is zero of one that reads nothing.
-            window: if known < 232 { own } else { own.min(u64::from(word(228))) },
-            is_slow_start: word(80) < word(76),
-            unsent: word(144),
+            round_trip: Time::from_micros(u64::from(if least == u32::MAX { word(68) } else { least }.max(1))),
+            sender: Sender {
+                // Linux before 5.4 does not say the peer's, which is zero of one that reads nothing.
+                window: Bytes::new(if known < 232 { own } else { own.min(u64::from(word(228))) }),
+                is_slow_start: word(80) < word(76),
+                has_more: word(144) > 0,
+            },
             moved: [long(200), long(128)],
             segments: [word(156), word(152)],
         })
@@ -78,9 +76,8 @@ impl Flow {
             tap,
             subscriber,
             state,
-            demand: [0; 2],
-            segment: [1; 2],
-            headers: 0,
+            demands: [Rate::ZERO; 2],
+            segments: [Segment { payload: 1, headers: 0 }; 2],
             round_trip: Time::ZERO,
             quiet_since: None,
         }
@@ -91,71 +88,44 @@ impl Flow {
         let sockets = self.tap.sockets.upgrade().ok_or(io::ErrorKind::NotConnected)?;
         let info = Info::of(&sockets[self.tap.crossing.leg as usize])?;
         let elapsed = (now - self.state.seen).max(Time::from_micros(1));
+        let headers = self.tap.crossing.headers + if info.has_timestamps { TIMESTAMP_BYTES } else { 0 } + overhead;
         let mut moved = Moved::default();
-        for way in 0..2 {
+        for (way, sender) in [Some(info.sender), None].into_iter().enumerate() {
             moved.bytes[way] = info.moved[way].saturating_sub(self.state.moved[way]);
             moved.segments[way] = u64::from(info.segments[way].wrapping_sub(self.state.segments[way]));
-            let is_held = self.state.is_held[way] && elapsed < SILENCE;
-            self.state.spent[way] = policy.spent(self.state.spent[way], Bytes::new(moved.bytes[way]), elapsed, is_held);
+            let segment = Segment { payload: u64::from(info.segment[way].max(1)), headers };
+            let bytes = Bytes::new(moved.bytes[way]);
+            let could = self.state.transfers[way].look(policy, bytes, elapsed, info.round_trip, sender);
+            (self.segments[way], self.demands[way]) = (segment, segment.on_link(could));
         }
-        let rates = moved.bytes.map(|bytes| bytes.saturating_mul(8_000_000_000) / elapsed.as_nanos());
-        let [sent, received] = self.state.recent;
-        self.state.recent[0] = mean_of_late(Rate::from_bps(sent), Rate::from_bps(rates[0])).as_bps();
-        // One that is held by its window gets this all at once, and nothing until the next round trip.
-        self.state.recent[1] = rates[1].max(received - received.div_ceil(FADES));
         (self.state.moved, self.state.segments, self.state.seen) = (info.moved, info.segments, now);
-        self.segment = info.segment.map(|bytes| bytes.max(1));
-        self.headers = self.tap.crossing.headers + if info.has_timestamps { TIMESTAMP_BYTES } else { 0 } + overhead;
-        self.round_trip = Time::from_micros(info.round_trip_us);
-        self.demand = [sending(&info, self.state.recent[0]), receiving(self.state.recent[1])];
-        let is_quiet = info.unsent == 0 && info.in_flight == 0 && moved.bytes == [0; 2];
+        self.round_trip = info.round_trip;
+        let is_quiet = !info.sender.has_more && info.in_flight == 0 && moved.bytes == [0; 2];
         self.quiet_since = if is_quiet { self.quiet_since.or(Some(now)) } else { None };
         Ok(moved)
     }
 
     /// Whether it needs no look until its next byte.
     pub(super) fn is_quiet(&self, now: Time) -> bool {
-        self.quiet_since.is_some_and(|since| now >= since + QUIET)
+        self.quiet_since.is_some_and(|since| now >= since + QUIET.max(self.round_trip))
     }
 
     /// Bytes that the headers of a segment add on the link.
     pub(super) fn headers(&self) -> u64 {
-        self.headers
+        self.segments[0].headers
     }
 
     pub(super) fn connection(&self, way: usize) -> Connection {
-        let demand = self.on_link(self.demand[way], way);
-        Connection { subscriber: self.subscriber, spent: self.state.spent[way], demand: Rate::from_bps(demand) }
+        let (spent, demand) = (self.state.transfers[way].spent, self.demands[way]);
+        Connection { subscriber: self.subscriber, spent, demand }
     }
 
-    /// A rate of payload with the headers of its segments.
-    fn on_link(&self, payload: u64, way: usize) -> u64 {
-        let (segment, headers) = (u128::from(self.segment[way]), u128::from(self.headers));
-        u64::try_from(u128::from(payload) * (segment + headers) / segment).unwrap_or(u64::MAX)
-    }
-
-    fn payload(&self, on_link: Rate, way: usize) -> u64 {
-        let (segment, headers) = (u128::from(self.segment[way]), u128::from(self.headers));
-        (u128::from(on_link.as_bps()) * segment / (segment + headers)) as u64
-    }
-
-    /// Whether its share is all that it could use.
-    fn is_enough(&mut self, share: Rate, way: usize) -> bool {
-        let is_enough = share.as_bps() >= self.on_link(self.demand[way], way);
-        self.state.is_held[way] = !is_enough;
-        is_enough
-    }
-
-    /// Limits what it sends to its share. One that has had all that it could use stays without limit, so that its window goes out at
-    /// once; one that has a limit, and needs none, gets the link's: the kernel raises a rate only with the next acknowledgement.
+    /// Limits what it sends to its share.
     pub(super) fn send_at(&mut self, share: Rate, link: Rate) -> io::Result<()> {
-        let is_enough = self.is_enough(share, 0);
-        if is_enough && self.state.limits[0].is_none() {
-            return Ok(());
-        }
-        let rate = self.payload(if is_enough { link } else { share }, 0) / 8;
-        let rate = rate.max(if self.round_trip < SHORT_PATH { SLOWEST_OF_SHORT } else { SLOWEST });
         let before = self.state.limits[0];
+        let pace = self.state.transfers[0].pace(share, self.demands[0], link, self.segments[0], before.is_some());
+        let Some(pace) = pace else { return Ok(()) };
+        let rate = if self.round_trip < SHORT_PATH { pace.max(SLOWEST_OF_SHORT) } else { pace };
         if before.is_some_and(|before| before.abs_diff(rate) <= before / STEP) {
             return Ok(());
         }
@@ -170,12 +140,15 @@ impl Flow {
 
     /// Limits what it is sent by the window that it offers, which a round trip later is the sender's rate.
     pub(super) fn receive_at(&mut self, share: Rate) -> io::Result<()> {
-        let window = if self.is_enough(share, 1) {
+        let window = if self.state.transfers[1].is_enough(share, self.demands[1]) {
             NO_WINDOW
         } else {
-            let rate = Rate::from_bps(self.payload(share, 1));
+            let rate = self.segments[1].payload_of(share);
             let standing = STANDING.min(Time::from_nanos(self.round_trip.as_nanos() / STANDING_PART));
-            rate.bytes_in(self.round_trip + standing).as_u64().max(LEAST_SEGMENTS * self.segment[1]).min(NO_WINDOW)
+            rate.bytes_in(self.round_trip + standing)
+                .as_u64()
+                .max(LEAST_SEGMENTS * self.segments[1].payload)
+                .min(NO_WINDOW)
         };
         let before = self.state.limits[1].unwrap_or(NO_WINDOW);
         if before.abs_diff(window) <= before / STEP {
@@ -187,7 +160,7 @@ impl Flow {
 
     /// Takes the limit of a direction away.
     pub(super) fn release(&mut self, way: usize) {
-        self.state.is_held[way] = false;
+        self.state.transfers[way].is_held = false;
         if self.state.limits[way].take().is_none() {
             return;
         }
@@ -226,40 +199,17 @@ impl Flow {
     }
 }
 
-/// Rate of payload that a sender could use: with bytes that wait, a window in each round trip, in slow start two; otherwise what it has
-/// sent of late, and a little more. No more is kept for a window that grows slowly: one that gets as much has no limit.
-fn sending(info: &Info, recent: u64) -> u64 {
-    let window = info.window.saturating_mul(8_000_000) / info.round_trip_us;
-    let possible = if info.is_slow_start { window.saturating_mul(2) } else { window };
-    if info.unsent > 0 {
-        possible
-    } else {
-        possible.min(recent.saturating_mul(5) / 4)
-    }
-}
-
-/// Rate of payload that may arrive: how much waits at the other end is not known, but it doubles in a round trip at most.
-fn receiving(recent: u64) -> u64 {
-    recent.saturating_mul(2)
-}
-
 /// `TCPI_OPT_TIMESTAMPS`, and their bytes in each segment (RFC 7323, appendix A).
 const TIMESTAMPS: u8 = 1;
 const TIMESTAMP_BYTES: u64 = 12;
 /// Time that the first bytes of a connection are taken to have come in.
 const FIRST: Time = Time::from_millis(20);
-/// How fast the highest rate that was received of late fades: by an eighth with each look.
-const FADES: u64 = 8;
-/// Time without a byte after which a connection is not looked at.
+/// Time without a byte after which a connection is not looked at; a round trip at least, since what is received may come in one burst
+/// each, and its share is others' once it is not looked at.
 const QUIET: Time = Time::from_millis(200);
-/// Time without a byte after which it is no longer its share that holds it: longer than between two segments at the least rate.
-const SILENCE: Time = Time::from_secs(1);
 /// Part of a limit below which it is not changed.
 const STEP: u64 = 64;
-/// Least rate of a connection, bytes per second: low enough that 1,000 of them share 20 Mbit/s, and a pause after two segments, which
-/// nothing shortens, is 1.4 s.
-const SLOWEST: u64 = 2_000;
-/// The least of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`,
+/// The least rate of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`,
 /// ip-sysctl): they would stop it for seconds.
 const SLOWEST_OF_SHORT: u64 = 128_000;
 const SHORT_PATH: Time = Time::from_millis(4);

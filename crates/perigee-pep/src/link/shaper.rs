@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perigee_share::{Allocator, Connection};
-use perigee_units::{Rate, Time};
+use perigee_units::{Bytes, Rate, Time};
 
 use super::flow::{Flow, Moved};
 use super::report::{Report, Seen, Used};
@@ -180,7 +180,7 @@ impl Way {
             let own = own + counted * self.headers.saturating_sub(overhead);
             bytes.saturating_sub(own) + (packets - counted) * overhead
         });
-        let rate = |bytes: u64| bytes.saturating_mul(8_000_000_000) / elapsed.as_nanos().max(1);
+        let rate = |bytes| Rate::of(Bytes::new(bytes), elapsed).as_bps();
         // Half of the last, against what the two readings do not see at one instant.
         self.others = u64::midpoint(self.others, rate(others));
         self.used = u64::midpoint(self.used, rate(data + others));

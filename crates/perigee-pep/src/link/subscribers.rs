@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use perigee_share::Subscriber;
-use perigee_units::Time;
+use perigee_units::{Bytes, Rate, Time};
 
 use crate::config::{Config, Portion, SatelliteLink};
 
@@ -109,7 +109,7 @@ impl Subscribers {
 
     /// At most `most` of those who have moved bytes since the last time, most of them first.
     pub(super) fn first(&mut self, most: usize, elapsed: Time) -> Vec<Line> {
-        let rate = |bytes: u64| bytes.saturating_mul(8_000_000_000) / elapsed.as_nanos().max(1);
+        let rate = |bytes| Rate::of(Bytes::new(bytes), elapsed).as_bps();
         let mut active: Vec<&Member> = self.members.iter().filter(|member| member.lately != [0; 2]).collect();
         active.sort_by_key(|member| std::cmp::Reverse(member.lately[0] + member.lately[1]));
         let line =
@@ -141,7 +141,6 @@ fn keep<T>(all: &mut Vec<T>, stays: &[bool]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_units::{Bytes, Rate};
 
     #[test]
     fn clients_have_their_table_s_part_and_those_with_nothing_to_remember_are_forgotten() {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Weak};
 
-use perigee_units::{Bytes, Time};
+use perigee_share::Transfer;
+use perigee_units::Time;
 
 use crate::config::{Config, Rates};
 use crate::relay::Side;
@@ -42,11 +43,7 @@ pub(crate) struct TapState {
     /// Payload and segments so far.
     pub(crate) moved: [u64; 2],
     pub(crate) segments: [u32; 2],
-    pub(crate) spent: [Bytes; 2],
-    /// Rate of payload of late, bit/s: the mean of what was sent, the highest of what was received.
-    pub(crate) recent: [u64; 2],
-    /// Whether it got less than it could use.
-    pub(crate) is_held: [bool; 2],
+    pub(crate) transfers: [Transfer; 2],
     /// Limits that its socket has: rate, bytes per second, and window, bytes.
     pub(crate) limits: [Option<u64>; 2],
 }
