@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Pages beside four downloads of other subscribers over a geostationary link, without and with `[link]`. As root.
+"""Pages beside four transfers of other subscribers over a geostationary link, without and with `[link]`. As root.
 
     benches/link_queue.py [--pages N] [--seconds S] [VARIANT ...]
 
 A network namespace of its own holds the servers and `perigee-pep` as the gateway, which sends onto
-`perigee exec --link geo` with 20 and 2 Mbit/s. Behind it are five clients with addresses of their own. A page is
-12 objects, of 600 kB in all, over six connections. Variants: `idle` and `beside`, each `without` and `with` `[link]`,
-and `halves`: how long the proxy sends too much after its rate was halved. See README.md beside this file. Needs Perigee
-in .venv (`make setup`) and target/local/perigee-pep (`cargo build --profile local -p perigee-pep`), or another one in
-PERIGEE_PEP.
+`perigee exec --link geo` with 20 and 2 Mbit/s. Behind it are clients with addresses of their own. A page is
+12 objects, of 600 kB in all, over six connections. Variants: `idle`, `beside` (downloads) and `uploads`, which the
+proxy receives from the link beside ten more clients that send 200 bytes each tenth of a second, each `without` and
+`with` `[link]`, and `halves`: how long the proxy sends too much after its rate was halved. See README.md beside this
+file. Needs Perigee in .venv (`make setup`) and target/local/perigee-pep (`cargo build --profile local -p perigee-pep`),
+or another one in PERIGEE_PEP.
 """
 
 from __future__ import annotations
@@ -32,11 +33,21 @@ from tunnel import BULK, PERIGEE, ROOT, begin, process, receive, run
 
 PEP = Path(os.environ.get("PERIGEE_PEP", ROOT / "target/local/perigee-pep"))
 FAR, NEAR, SERVER, GATEWAY = "100.64.0.1", "100.64.0.2", 9000, 7000
-CLIENTS = [f"100.65.0.{number}" for number in range(1, 6)]
+CLIENTS = [f"100.65.0.{number}" for number in range(1, 16)]
+READER, TRANSFERS, TALKERS = CLIENTS[0], CLIENTS[1:5], CLIENTS[5:]
+WORD, PAUSE_S = 200, 0.1
+"""Bytes that each talker sends beside uploads, and how long after the last."""
 OBJECTS, CONNECTIONS = [100_000, 20_000, 30_000] * 4, 6
+UPLOAD = 0
+"""Asked for in place of a number of bytes: the server reads for ever."""
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 """Ends a process with the one that has started it, which may have been killed."""
-VARIANTS = ("idle without", "beside without", "idle with", "beside with", "halves")
+VARIANTS = (
+    *(f"{load} {link}" for link in ("without", "with") for load in ("idle", "beside", "uploads")),
+    "halves",
+)
+BYTES_ACKED = 120
+"""Place of `tcpi_bytes_acked` in `struct tcp_info` (linux/tcp.h)."""
 
 
 def serve() -> None:
@@ -47,6 +58,8 @@ def serve() -> None:
         with connection, contextlib.suppress(OSError, ConnectionError):
             while True:
                 (left,) = struct.unpack("!Q", receive(connection, 8))
+                while left == UPLOAD and connection.recv(1 << 16):
+                    pass
                 while left:
                     left -= connection.send(block[: min(left, len(block))])
 
@@ -63,20 +76,38 @@ def connect(client: str) -> socket.socket:
     return connection
 
 
-class Download(threading.Thread):
-    """A download without end, with the bytes that have come."""
+class Transfer(threading.Thread):
+    """A download or an upload without end."""
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, size: int) -> None:
         super().__init__(daemon=True)
-        self.client, self.received = client, 0
+        self.connection, self.size, self.received = connect(client), size, 0
         self.start()
 
     def run(self) -> None:
-        """Receive for ever."""
-        with connect(self.client) as connection:
-            connection.sendall(struct.pack("!Q", BULK))
-            while data := connection.recv(1 << 16):
-                self.received += len(data)
+        """Receive or send for ever."""
+        self.connection.sendall(struct.pack("!Q", self.size))
+        while self.size == UPLOAD:
+            self.connection.sendall(bytes(1 << 16))
+        while data := self.connection.recv(1 << 16):
+            self.received += len(data)
+
+    def moved(self) -> int:
+        """Bytes so far that have crossed the link."""
+        if self.size != UPLOAD:
+            return self.received
+        info = self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED + 8)
+        (acked,) = struct.unpack_from("Q", info, BYTES_ACKED)
+        return int(acked)
+
+
+def talk(client: str) -> None:
+    """Send a few bytes now and then, for ever."""
+    with connect(client) as connection:
+        connection.sendall(struct.pack("!Q", UPLOAD))
+        while True:
+            connection.sendall(bytes(WORD))
+            time.sleep(PAUSE_S)
 
 
 def load_page(client: str) -> float:
@@ -118,35 +149,40 @@ def behind(variant: str, pages: int, seconds: float) -> dict[str, object]:
     run(*far, "ip", "route", "add", "100.65.0.0/24", "dev", device)
     Path(os.environ["BENCH_CONFIG"]).write_text(config(variant, device))
     with process(*far, *GUARD, str(PEP), "run", os.environ["BENCH_CONFIG"], until="ready"):
-        downloads = [] if variant.startswith("idle") else [Download(client) for client in CLIENTS[1:]]
-        if downloads:
+        size = UPLOAD if variant.startswith("uploads") else BULK
+        others = [] if variant.startswith("idle") else [Transfer(client, size) for client in TRANSFERS]
+        if size == UPLOAD:
+            for client in TALKERS:
+                threading.Thread(target=talk, args=(client,), daemon=True).start()
+                time.sleep(PAUSE_S / len(TALKERS))
+        if others:
             time.sleep(15)
-        before, began = [download.received for download in downloads], time.monotonic()
+        before, began = [transfer.moved() for transfer in others], time.monotonic()
         if variant == "halves":
-            return halve(downloads)
+            return halve(others)
         times = []
         for _ in range(pages):
-            times.append(load_page(CLIENTS[0]))
+            times.append(load_page(READER))
             # The next page is read first.
             time.sleep(2)
         shared = time.monotonic() - began
-        moved = [download.received - start for download, start in zip(downloads, before, strict=True)]
+        moved = [transfer.moved() - start for transfer, start in zip(others, before, strict=True)]
         alone: list[int] = []
-        if downloads:
-            start = [download.received for download in downloads]
+        if others:
+            start = [transfer.moved() for transfer in others]
             time.sleep(seconds)
-            alone = [download.received - first for download, first in zip(downloads, start, strict=True)]
+            alone = [transfer.moved() - first for transfer, first in zip(others, start, strict=True)]
         return {"pages_s": times, "beside_bytes": moved, "beside_s": shared, "alone_bytes": alone, "alone_s": seconds}
 
 
-def halve(downloads: list[Download]) -> dict[str, object]:
+def halve(downloads: list[Transfer]) -> dict[str, object]:
     """Have the modem say half of its rate, and see when no more than that comes."""
     rate = Path(os.environ["BENCH_CONFIG"]).with_name("rate")
     rate.write_text("10 Mbit/s, 2 Mbit/s")
-    told, rates, last = time.monotonic(), [], sum(download.received for download in downloads)
+    told, rates, last = time.monotonic(), [], sum(download.moved() for download in downloads)
     for step in range(1, 41):
         time.sleep(max(0.0, told + step / 10 - time.monotonic()))
-        received = sum(download.received for download in downloads)
+        received = sum(download.moved() for download in downloads)
         rates.append((received - last) * 80 / 1e6)
         last = received
     return {"rates_mbps": rates}
@@ -215,7 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("variants", nargs="*", metavar="VARIANT", help=f"of: {', '.join(VARIANTS)}; default: all")
     parser.add_argument("--pages", type=int, default=40, help="pages, one after the other (40)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="time of downloads without pages, s (30)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="time of the others without pages, s (30)")
     for hidden in ("--behind", "--modem"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -250,8 +286,9 @@ def show(variant: str, measured: dict[str, object]) -> None:
         total = sum(moved)
         jain = total**2 / (len(moved) * sum(one**2 for one in moved))
         # Payload of 1448 bytes in packets of 1500.
-        used = total * 8 * 1500 / 1448 / float(measured["alone_s"]) / 20e6  # type: ignore[arg-type]
-        line += f"; downloads alone: {100 * used:.1f} % of 20 Mbit/s, Jain's index {jain:.4f}"
+        mbps = 2 if variant.startswith("uploads") else 20
+        used = total * 8e-6 * 1500 / 1448 / float(measured["alone_s"]) / mbps  # type: ignore[arg-type]
+        line += f"; the others alone: {100 * used:.1f} % of {mbps} Mbit/s, Jain's index {jain:.4f}"
     print(line, flush=True)
 
 

@@ -90,7 +90,7 @@ impl Stats {
         let mut out = format!(
             "state {state}\nprocess {}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
              tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\none_way_paths {}\n\
-             unlogged {}\nunwritten {}\nput_back{}\n",
+             unlogged {}\nunwritten {}\n{}",
             std::process::id(),
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
@@ -105,7 +105,7 @@ impl Stats {
             self.one_ways.get(),
             self.unlogged.get(),
             self.unwritten.get(),
-            self.put_back().map(|(kind, count)| format!(" {kind} {count}")).concat(),
+            self.put_back().map(|(what, count)| format!("put_back_{what} {count}\n")).concat(),
         );
         for (name, rule) in self.usage.rules() {
             let _ = write!(
@@ -207,7 +207,7 @@ mod tests {
             stats.status(Time::from_secs(5), "running").replace(&std::process::id().to_string(), "77"),
             "state running\nprocess 77\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
              tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\none_way_paths 0\n\
-             unlogged 0\nunwritten 0\nput_back tables 0 policy_rules 2 routes 0\n\
+             unlogged 0\nunwritten 0\nput_back_tables 0\nput_back_policy_rules 2\nput_back_routes 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0 \
              queue_bytes 77 pages 0 saved_us 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0 \

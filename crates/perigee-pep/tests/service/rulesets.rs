@@ -315,8 +315,8 @@ fn what_another_program_removes_is_put_back_and_counted() {
 /// How many tables, pairs of policy rules and routes the service has put back.
 fn put_back(world: &World) -> Vec<u64> {
     let status = world.ask("status");
-    let line = status.lines().find_map(|line| line.strip_prefix("put_back ")).unwrap();
-    line.split(' ').filter_map(|word| word.parse().ok()).collect()
+    let of_line = |line: &str| line.strip_prefix("put_back_")?.split_once(' ')?.1.parse().ok();
+    status.lines().filter_map(of_line).collect()
 }
 
 #[test]
