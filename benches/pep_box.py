@@ -171,23 +171,25 @@ class Box(Proxy):
         expect(self.pid != before, "an upgrade says that it is done, and is not")
 
     def processes(self) -> set[int]:
-        """Return all processes of the service that run."""
+        """Return all processes of the service that run, or still have their sockets."""
         found = set()
-        for path in Path("/proc").glob("[0-9]*"):
+        for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
-                if (path / "exe").readlink().name.startswith(SERVICE.name):
-                    found.add(int(path.name))
+                name, _, fields = path.read_text().partition("(")[2].rpartition(") ")
+                state, threads = fields.split()[0], int(fields.split()[17])
+                if name.startswith(SERVICE.name[:15]) and (state not in "ZX" or threads > 1):
+                    found.add(int(path.parent.name))
         return found
 
-    def signal(self, number: int, processes: Collection[int] | None = None) -> None:
-        """Send a signal to processes, or to the one that serves."""
-        for process in (self.pid,) if processes is None else processes:
-            with suppress(ProcessLookupError):
-                os.kill(process, number)
+    def signal(self, number: int) -> None:
+        """Send a signal to the process that serves."""
+        os.kill(self.pid, number)
 
     def end(self, number: int, processes: Collection[int]) -> None:
         """End processes by a signal, and return when they have ended."""
-        self.signal(number, processes)
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
         await_that(lambda: self.processes().isdisjoint(processes), lambda: f"it does not end: {self.told()}")
 
     def told(self) -> str:

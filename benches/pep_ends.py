@@ -147,7 +147,7 @@ def connected(
 
 
 def send(end: socket.socket, what: bytes, rate: int = 0) -> Work:
-    """Send, at most so many bytes a second unless 0, and then end the stream, meanwhile."""
+    """Send, at a rate in bytes a second unless it is 0, and then end the stream, meanwhile."""
 
     def work() -> None:
         began, chunk = time.monotonic(), CHUNK if rate else max(len(what), 1)

@@ -166,7 +166,7 @@ def killed_upgrades(box: Box) -> None:
     with box.world.router.entered():
         upgrading = subprocess.Popen([SERVICE, "upgrade", box.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     box.pause(0.0, 0.25)
-    box.signal(signal.SIGKILL, box.processes() - there - {upgrading.pid})
+    box.end(signal.SIGKILL, box.processes() - there - {upgrading.pid})
     upgrading.communicate()
     if not box.runs():
         box.start()

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from pep_box import HONEST, PROBED, Box
 from pep_ends import MB, LostError, connected, exchange, expect
-from pep_harms import HARMS, Harm
+from pep_harms import ENDED, HARMS, Harm
 from pep_traffic import Ledger, Traffic
 from pep_world import SERVER, SERVER6, World, await_that, begin
 from shown import table
@@ -64,8 +64,10 @@ class Operator:
         except (LostError, OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
             ledger.note("lost", why=f"the service: {error}\n{box.told()}")
             if not box.runs():
+                ledger.may = ENDED
                 box.end(signal.SIGKILL, box.processes())
                 box.start()
+                box.pause(2, 3.5)
 
     def _look(self) -> None:
         box, deadline = self.box, time.monotonic() + PATIENCE_S
@@ -79,6 +81,7 @@ class Operator:
         # The end by a kill is noticed by the next byte of each.
         box.pause(2, 3.5)
         box.look_at_log()
+        reap()
 
     def end(self, traffic: Traffic) -> None:
         """Have all transfers and then the service end."""
@@ -112,12 +115,16 @@ def standing(world: World) -> set[str]:
     """Return what the router has: rules, routes, sockets, devices, files; and the processes."""
     there = [line for what in LEFT for line in world.router.execute(what).splitlines()]
     files = [str(path) for path in world.folder.rglob("*") if path.name not in ("log", "use.jsonl")]
-    # Processes whose parents have ended are this one's to bury.
+    reap()
+    processes = [path.name for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())]
+    return {" ".join(line.split()) for line in (*there, *files, *processes)}
+
+
+def reap() -> None:
+    """Take note of the end of processes; those whose parents have ended are this one's."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    processes = [path.name for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())]
-    return {" ".join(line.split()) for line in (*there, *files, *processes)}
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pep_world import PATIENCE_S, SERVER, SERVER6, Proxy
 
 POOL = data(8 * MB, 64)
 PORTS = {"first": range(8500, 9000), "all": range(8000, 8500)}
-"""Of servers, by the rule for them, one for each transfer that is open."""
+"""Servers' ports by the rule for them, one for each transfer that is open."""
 SLOW, TALKING, SHORT = 8, 6, 3
 """Clients of each kind, one transfer at a time each."""
 
@@ -30,7 +30,7 @@ class Ledger:
     """How transfers may fail by it: `refused` before the server had heard of it, or `reset`."""
     open: set[str] = field(default_factory=set)
     fates: list[tuple[str, str, int]] = field(default_factory=list)
-    """What was done, how a transfer ended (`whole`, `refused`, `reset`, `lost`), and its bytes."""
+    """Each has what was done, how a transfer ended (`whole`, `refused`, `reset`, `lost`), and its bytes."""
     losses: list[str] = field(default_factory=list)
     """Those that may not be, a line each, which are printed too."""
     began: float = field(default_factory=time.monotonic)
