@@ -7,6 +7,9 @@
 //! | opens what is missing, is confined: `ready` | accepts no more; the clients that wait for their server, then `yours` |
 //! | its rules and threads: `runs` | `done`; leaves rules and files, and drains |
 //!
+//! At its end, the old process hands over what accounting could not write: `unwritten` with a line each, then `lost` with a number, which
+//! the new one answers with `taken`. Without that answer the log has it.
+//!
 //! Both have the same sockets, so that no connection is lost that waits in the queue of one. Until `done` the old process goes on where it
 //! was if the new one ends, or says nothing for [`PATIENCE`]. Afterwards it drains, and ends with
 //! `stop` of the new one, which outlives it: the rules are needed as long.
@@ -21,6 +24,7 @@ use std::io;
 
 use perigee_units::Time;
 
+pub(in crate::service) use self::old::bequeath;
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
 
@@ -56,10 +60,28 @@ impl Succession {
         Self { older, ..Self::default() }
     }
 
+    /// Hears what older processes say, who may have an answer, and forgets those that have ended.
+    pub(crate) fn hear_older(&mut self, mut hear: impl FnMut(&Message) -> Option<&'static [u8]>) {
+        self.older.retain(|older| loop {
+            match older.arrived() {
+                Ok(Some(message)) => {
+                    // An error means that it waits no longer.
+                    let _ = hear(&message).map(|answer| older.send(answer, None));
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        });
+    }
+
     /// Whether older processes still drain.
-    pub(crate) fn has_older(&mut self) -> bool {
-        self.older.retain(|older| older.arrived().is_ok());
+    pub(crate) fn has_older(&self) -> bool {
         !self.older.is_empty()
+    }
+
+    /// The process that has replaced this one, if it still runs.
+    pub(crate) fn take_newer(&mut self) -> Option<Channel> {
+        self.newer.take()
     }
 
     /// Has older processes end sooner; a second time at once.
@@ -179,6 +201,10 @@ const YOURS: &[u8] = b"yours";
 const RUNS: &[u8] = b"runs";
 const DONE: &[u8] = b"done";
 const STOP: &[u8] = b"stop";
+/// What accounting has not written, each with more after a space, and the answer.
+const UNWRITTEN: &str = "unwritten";
+const LOST: &str = "lost";
+const TAKEN: &[u8] = b"taken";
 /// Names of descriptors in messages.
 const LISTENER: &str = "listener";
 const CONTROL: &str = "control";
