@@ -21,8 +21,9 @@ pub(super) struct Shaper {
     /// The two directions: sent, and received.
     ways: [Way; 2],
     counters: Option<Counters>,
-    /// The last reading of the interface.
+    /// The last reading of the interface, or why there is none.
     passed: Option<Passed>,
+    missing: Option<String>,
     looked: Time,
     read: Time,
     swept: Time,
@@ -57,6 +58,7 @@ impl Shaper {
             ways: [way(), way()],
             counters: Counters::open().ok(),
             passed: None,
+            missing: None,
             flows: Vec::new(),
             subscribers: Subscribers::new(config, link.clone()),
             link,
@@ -69,6 +71,11 @@ impl Shaper {
     /// Whether no connection is active.
     pub(super) fn is_idle(&self) -> bool {
         self.flows.is_empty()
+    }
+
+    /// Why the last reading of the interface has failed.
+    pub(super) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 
     /// Adds a connection whose bytes pass.
@@ -134,8 +141,9 @@ impl Shaper {
             return;
         }
         self.read = now;
-        let passed = self.counters.as_ref().map(|counters| counters.of(&self.link.interface));
-        let (passed, missing) = match passed {
+        let read = self.counters.as_ref().map(|counters| counters.of(&self.link.interface));
+        let passed;
+        (passed, self.missing) = match read {
             Some(Ok(passed)) => (Some(passed), None),
             Some(Err(error)) => (None, Some(error.to_string())),
             None => (None, Some("netlink is refused".to_owned())),
@@ -149,7 +157,7 @@ impl Shaper {
         }
         self.passed = passed;
         let used = self.ways.each_ref().map(|way| Used { all: way.used, others: way.others });
-        report.put(seen, used, missing, &mut self.subscribers, self.flows.len(), elapsed);
+        report.put(seen, used, self.missing.clone(), &mut self.subscribers, self.flows.len(), elapsed);
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();
