@@ -5,6 +5,7 @@
 //! pass without a lock, and without a copy.
 
 mod flow;
+mod joint;
 mod modem;
 mod rates;
 mod report;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use perigee_units::{Rate, Time};
 
 use self::flow::Flow;
+pub(crate) use self::joint::{say, understand, Claim, Joint, Parts};
 use self::rates::Source;
 pub(crate) use self::report::Report;
 use self::shaper::Shaper;
@@ -36,6 +38,7 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Division {
     to_link: Sender<ForLink>,
+    joint: Arc<Joint>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -43,6 +46,7 @@ pub(crate) struct Division {
 struct Dividing {
     shared: Arc<Shared>,
     report: Arc<Report>,
+    joint: Arc<Joint>,
     work: Option<Work>,
 }
 
@@ -62,10 +66,17 @@ impl Division {
         let Some(link) = &config.link else { return Ok(None) };
         let (to_link, messages) = channel();
         let work = Work::open(config, link, None)?;
-        let dividing = Dividing { shared: shared.clone(), report: report.clone(), work: Some(work) };
+        let joint = Arc::<Joint>::default();
+        let dividing =
+            Dividing { shared: shared.clone(), report: report.clone(), joint: joint.clone(), work: Some(work) };
         let thread = Builder::new().name("pep-link".to_owned()).spawn(move || dividing.run(&messages))?;
         shared.connect_link(to_link.clone());
-        Ok(Some(Self { to_link, thread: Some(thread) }))
+        Ok(Some(Self { to_link, joint, thread: Some(thread) }))
+    }
+
+    /// What it shares with the divisions of other processes.
+    pub(crate) fn joint(&self) -> &Joint {
+        &self.joint
     }
 
     /// Changes to another configuration.
@@ -131,8 +142,8 @@ impl Dividing {
         let Some(work) = &mut self.work else { return };
         let seen = work.source.rates(work.link.oldest, now);
         match &seen {
-            Ok((rates, _)) => work.shaper.divide(*rates, now),
-            Err(_) => work.shaper.divide(Rates::default(), now),
+            Ok((rates, _)) => work.shaper.divide(*rates, &self.joint, now),
+            Err(_) => work.shaper.divide(Rates::default(), &self.joint, now),
         }
         work.say(&seen, &self.shared.log, now);
         work.shaper.read(&self.report, seen, now);
@@ -153,6 +164,7 @@ impl Dividing {
             (work.link, work.source)
         });
         self.report.clear();
+        self.joint.put(Claim::default(), Vec::new());
         let Some(link) = &config.link else { return };
         match Work::open(config, link, old) {
             Ok(work) => self.work = Some(work),

@@ -307,8 +307,10 @@ impl Service {
                 }
                 is_running |= tunnel.is_running();
             }
+            let has_older = self.succession.has_older();
+            self.division.iter().for_each(|division| self.succession.share(division.joint()));
             // They need the rules.
-            is_running |= self.succession.has_older() && self.deadline.is_some();
+            is_running |= has_older && self.deadline.is_some();
             if !is_running {
                 return Ok(());
             }

@@ -23,14 +23,18 @@ use perigee_units::Time;
 
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
+use crate::host::clock::monotonic;
+use crate::link::{say, understand, Claim, Joint, Parts};
 
 /// The other processes of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Succession {
-    /// Those that this one has replaced, and that drain.
-    older: Vec<Channel>,
+    /// Those that this one has replaced, and that drain, each with what it could use of the shared link.
+    older: Vec<(Channel, Claim)>,
     /// The one that has replaced this one.
     newer: Option<Channel>,
+    /// The parts of the link that it has told last, and when.
+    told: Option<(Parts, Time)>,
     is_replaced: bool,
     /// Whether a replaced process has to end sooner.
     is_stopping: bool,
@@ -53,18 +57,25 @@ pub(crate) struct Standing {
 impl Succession {
     /// For a new process.
     pub(crate) fn after(older: Vec<Channel>) -> Self {
+        let older = older.into_iter().map(|channel| (channel, Claim::default())).collect();
         Self { older, ..Self::default() }
     }
 
     /// Whether older processes still drain.
     pub(crate) fn has_older(&mut self) -> bool {
-        self.older.retain(|older| older.arrived().is_ok());
+        self.older.retain_mut(|(older, claim)| loop {
+            match older.arrived() {
+                Ok(Some(message)) => *claim = Claim::parse(message.text()).unwrap_or(*claim),
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        });
         !self.older.is_empty()
     }
 
     /// Has older processes end sooner; a second time at once.
     pub(crate) fn stop_older(&self) {
-        for older in &self.older {
+        for (older, _) in &self.older {
             // An error means that it has ended.
             let _ = older.send(STOP, None);
         }
@@ -77,15 +88,29 @@ impl Succession {
 
     /// Whether the newer process wants this one to stop.
     pub(crate) fn is_told_to_stop(&mut self) -> bool {
-        match self.newer.as_ref().map(Channel::arrived) {
-            Some(Ok(Some(message))) => message.bytes == STOP,
-            Some(Err(_)) => {
+        while let Some(newer) = &self.newer {
+            match newer.arrived() {
+                Ok(Some(message)) if message.bytes == STOP => return true,
+                Ok(Some(message)) => {
+                    self.told = understand(message.text()).map(|parts| (parts, monotonic())).or(self.told);
+                }
+                Ok(None) => break,
                 // It has ended, maybe was killed: the connections that are left need no other process.
-                self.newer = None;
-                false
+                Err(_) => self.newer = None,
             }
-            Some(Ok(None)) | None => false,
         }
+        false
+    }
+
+    /// Divides the link between the processes: a replaced one says what it could use, and the newest what each may.
+    pub(crate) fn share(&self, joint: &Joint) {
+        if self.is_replaced {
+            let claim = joint.follow(self.told);
+            self.newer.iter().for_each(|newer| newer.offer(claim.to_string().as_bytes()));
+            return;
+        }
+        let parts = joint.lead(self.older.iter().map(|(_, claim)| *claim).collect());
+        self.older.iter().zip(parts).for_each(|((older, _), parts)| older.offer(say(parts).as_bytes()));
     }
 
     /// Whether this process is a replaced one that has to end sooner, which it learns for the first time.
