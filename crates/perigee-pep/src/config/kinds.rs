@@ -6,6 +6,7 @@ use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 
 use perigee_units::Rate;
 
+use super::link::SatelliteLink;
 use super::network::Network;
 use super::{Ports, TunnelControl};
 
@@ -95,9 +96,10 @@ impl Read for Url {
         let text = String::read(node, what)?;
         let parts = text.strip_prefix("http://").and_then(|rest| {
             let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let address = host.parse().or_else(|_| format!("{host}:80").parse()).ok()?;
+            let address: SocketAddr = host.parse().or_else(|_| format!("{host}:80").parse()).ok()?;
             let path = if path.is_empty() { "/" } else { path };
-            path.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Self(address, path.to_owned()))
+            let is_one = address.port() > 0 && path.bytes().all(|byte| byte.is_ascii_graphic());
+            is_one.then(|| Self(address, path.to_owned()))
         });
         parts.ok_or_else(|| {
             let message = format!("`{text}` is not a plain HTTP address");
@@ -123,11 +125,12 @@ impl Read for Words {
 /// A rate that a satellite link may have, and to which connections can be held.
 fn link_rate(node: &Node, what: &str) -> Result<(), StrictError> {
     let rate = Rate::read(node, what)?;
-    if (LEAST_RATE..=LARGEST_RATE).contains(&rate) {
+    if SatelliteLink::RATES.contains(&rate) {
         return Ok(());
     }
+    let (least, most) = (SatelliteLink::RATES.start(), SatelliteLink::RATES.end());
     let message = format!("`{what}` = {rate} is out of range");
-    Err(StrictError::new(&node.origin, message, format!("use a value from {LEAST_RATE} to {LARGEST_RATE}")))
+    Err(StrictError::new(&node.origin, message, format!("use a value from {least} to {most}")))
 }
 
 fn some_networks(node: &Node, what: &str) -> Result<(), StrictError> {
@@ -188,7 +191,3 @@ fn known_to_the_kernel(
         None => Ok(()),
     }
 }
-
-/// Slower links are hardly one page's; faster ones do not exist.
-const LEAST_RATE: Rate = Rate::from_bps(64_000);
-const LARGEST_RATE: Rate = Rate::from_bps(400_000_000_000);

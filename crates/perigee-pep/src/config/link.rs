@@ -1,6 +1,7 @@
 //! `[link]`: the satellite link whose queue the service owns.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use perigee_share::Policy;
@@ -39,6 +40,14 @@ pub struct SatelliteLink {
 impl SatelliteLink {
     /// Name of subscribers that no table has, in metrics.
     pub(crate) const OTHERS: &str = "others";
+    /// Rates that one may have: slower links are hardly one page's, faster ones do not exist.
+    pub(crate) const RATES: RangeInclusive<Rate> = Rate::from_bps(64_000)..=Rate::from_bps(400_000_000_000);
+
+    /// What the service may use of a rate, with what of it others use, bit/s.
+    pub(crate) fn usable(&self, rate: Rate, others: u64) -> Rate {
+        let scaled = |share: f64| (rate.as_bps() as f64 * share) as u64;
+        Rate::from_bps(scaled(self.share).saturating_sub(others.min(scaled(self.bypass))))
+    }
 
     /// The place among [`SatelliteLink::subscribers`] of the table that has a client's address.
     pub(crate) fn table_of(&self, client: IpAddr) -> Option<usize> {

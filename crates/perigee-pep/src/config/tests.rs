@@ -191,6 +191,7 @@ fn the_rate_of_a_shared_link_has_one_source_and_one_leg_of_a_rule() {
         ("leg = \"sky\"\nsend = \"2 Mbit/s\"\nslots = \"/etc/slots\"", one_source),
         ("leg = \"sea\"\nsend = \"2 Mbit/s\"", "no rule has the leg `sea`"),
         ("leg = \"sky\"\nmodem = \"https://modem/\"", "is not a plain HTTP address"),
+        ("leg = \"sky\"\nmodem = \"http://192.0.2.1:0/rate\"", "is not a plain HTTP address"),
         ("leg = \"sky\"\ncommand = [\"modem-rate\"]", "does not begin with the whole path"),
         ("leg = \"sky\"\nsend = \"2 Mbit/s\"\nfloor = \"2 Mbit/s\"\nceiling = \"1 Mbit/s\"", "above the ceiling"),
         ("leg = \"sky\"\n[[link.schedule]]\nat = \"24:00\"\nsend = \"2 Mbit/s\"", "is not a time of the day"),
@@ -279,7 +280,7 @@ fn the_files_of_a_link_are_missed_with_their_line() {
     let [slots, command] = sources.each_ref().map(|source| check(source.clone()).unwrap_err());
     assert!(slots.starts_with("pep.toml:16: `link.slots` FILE: No such file"), "{slots}");
     assert!(command.starts_with("pep.toml:16: `link.command` FILE: No such file"), "{command}");
-    std::fs::write(&file, "20, 5\n10, 5").unwrap();
+    std::fs::write(&file, "20, 5 Mbit/s\n10, 5 Mbit/s").unwrap();
     let [slots, command] = sources.each_ref().map(|source| check(source.clone()).unwrap_err());
     assert!(slots.contains("line 2: 10 is not after") && slots.contains("in the order of time"), "{slots}");
     assert!(command.contains("it is no file that can be executed; name a program"), "{command}");

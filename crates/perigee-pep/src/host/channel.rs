@@ -79,6 +79,11 @@ impl Channel {
         Ok(())
     }
 
+    /// Sends a message that is of no use later: not if the other end is gone, or has others to read.
+    pub(crate) fn offer(&self, bytes: &[u8]) {
+        let _ = rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
+
     /// Waits for the next message.
     ///
     /// # Errors

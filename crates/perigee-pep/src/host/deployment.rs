@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 use super::bridge::Port;
+use super::counters::Counters;
 use super::finding::Finding;
 use super::tools::answer;
 use crate::config::{Config, Network, Transparent};
@@ -58,6 +59,32 @@ pub(super) fn lacking(config: &Config, transparent: &Transparent, ports: &[Port]
         findings.extend(of_bridge(port, config, transparent, &places, read));
     }
     findings
+}
+
+/// An interface of the shared link that does not lead to it.
+pub(super) fn of_link(config: &Config) -> Option<Finding> {
+    let link = config.link.as_ref()?;
+    let name = &link.interface;
+    if let Err(error) = Counters::open().and_then(|counters| counters.of(name)) {
+        let fix = "what passes the service by has no share of the link until it comes; `ip link` lists what `interface` in `[link]` can name";
+        return Some(Finding::new("link", format!("{name}: {error}"), fix.to_owned()));
+    }
+    let transparent = config.transparent.as_ref()?;
+    let is_of_servers = config.rules.iter().all(|rule| rule.client.name != link.leg);
+    if !is_of_servers || !transparent.interfaces.contains(name) {
+        return None;
+    }
+    leads_to_clients(name, &Place::all(config, transparent, &Port::all(transparent)))
+}
+
+/// An interface where clients arrive, though the link leads to servers, which are elsewhere.
+fn leads_to_clients(name: &str, places: &[Place]) -> Option<Finding> {
+    let way =
+        places.iter().map(|place| &*place.to_servers.device).find(|device| !device.is_empty() && *device != name)?;
+    let fix = format!(
+        "the link leads to servers, which are at {way}: name that as `interface` in `[link]`, or what passes the service by has no share of it"
+    );
+    Some(Finding::new("link", format!("clients arrive at {name}"), fix))
 }
 
 /// An interface of clients, as the host has it.
@@ -333,5 +360,28 @@ mod tests {
         assert!(said(there("lan0")).unwrap().contains("ip link set lan0 master BRIDGE"));
         assert_eq!(said(Interface { has_address: true, ..there("lan0") }), None);
         assert_eq!(said(there("lan1")), None);
+    }
+
+    #[test]
+    fn an_interface_that_does_not_lead_to_the_shared_link_is_named() {
+        let link = |name: &str| {
+            let text = "[legs.sky]\n[legs.lan]\n[[rules]]\nname = \"all\"\nclient = \"lan\"\nserver = \"sky\"\n";
+            let link = format!("[link]\nleg = \"sky\"\ninterface = \"{name}\"\nsend = \"2 Mbit/s\"\n");
+            of_link(&config("[\"192.0.2.0/24\"]", &format!("{text}{link}"))).map(|finding| finding.to_string())
+        };
+        assert!(link("no0")
+            .unwrap()
+            .starts_with("link: no0: No such device (os error 19); what passes the service by"));
+        assert_eq!(link("lo"), None);
+        let servers_at = |device: &str| {
+            let to_servers = Way { device: device.to_owned(), router: None };
+            leads_to_clients("lan0", &[Place { to_servers, ..Place::default() }])
+        };
+        assert!(servers_at("sat0")
+            .unwrap()
+            .to_string()
+            .contains("clients arrive at lan0; the link leads to servers, which are at sat0"));
+        // With one arm both arrive there.
+        assert!(servers_at("lan0").or(servers_at("")).is_none());
     }
 }

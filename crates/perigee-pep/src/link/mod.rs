@@ -5,6 +5,7 @@
 //! pass without a lock, and without a copy.
 
 mod flow;
+mod joint;
 mod modem;
 mod rates;
 mod report;
@@ -18,16 +19,18 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use perigee_units::Time;
+use perigee_units::{Rate, Time};
 
 use self::flow::Flow;
+pub(crate) use self::joint::{say, understand, Claim, Joint, Parts};
 use self::rates::Source;
 pub(crate) use self::report::Report;
 use self::shaper::Shaper;
+use self::told::Known;
 use crate::config::{Config, Rates, SatelliteLink};
 use crate::error::ServiceError;
 use crate::host::clock::monotonic;
-use crate::shared::log::{quoted, Caused};
+use crate::shared::log::{quoted, Log};
 use crate::shared::tap::ForLink;
 use crate::shared::Shared;
 
@@ -35,6 +38,7 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Division {
     to_link: Sender<ForLink>,
+    joint: Arc<Joint>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,6 +46,7 @@ pub(crate) struct Division {
 struct Dividing {
     shared: Arc<Shared>,
     report: Arc<Report>,
+    joint: Arc<Joint>,
     work: Option<Work>,
 }
 
@@ -50,8 +55,9 @@ struct Work {
     link: Arc<SatelliteLink>,
     source: Source,
     shaper: Shaper,
-    /// The last line of the log: that its rates are known, or why not.
-    said: Option<Result<(), String>>,
+    /// The last lines of the log about the rates, the modem and the interface, and when the last of them was written.
+    said: [String; 3],
+    said_at: Time,
 }
 
 impl Division {
@@ -60,10 +66,17 @@ impl Division {
         let Some(link) = &config.link else { return Ok(None) };
         let (to_link, messages) = channel();
         let work = Work::open(config, link, None)?;
-        let dividing = Dividing { shared: shared.clone(), report: report.clone(), work: Some(work) };
+        let joint = Arc::<Joint>::default();
+        let dividing =
+            Dividing { shared: shared.clone(), report: report.clone(), joint: joint.clone(), work: Some(work) };
         let thread = Builder::new().name("pep-link".to_owned()).spawn(move || dividing.run(&messages))?;
         shared.connect_link(to_link.clone());
-        Ok(Some(Self { to_link, thread: Some(thread) }))
+        Ok(Some(Self { to_link, joint, thread: Some(thread) }))
+    }
+
+    /// What it shares with the divisions of other processes.
+    pub(crate) fn joint(&self) -> &Joint {
+        &self.joint
     }
 
     /// Changes to another configuration.
@@ -128,23 +141,11 @@ impl Dividing {
     fn divide(&mut self, now: Time) {
         let Some(work) = &mut self.work else { return };
         let seen = work.source.rates(work.link.oldest, now);
-        let says = seen.as_ref().map(drop).map_err(Clone::clone);
-        if work.said.as_ref() != Some(&says) {
-            work.said = Some(says);
-            let line = match &seen {
-                Ok((rates, _)) => {
-                    let words =
-                        [rates.send, rates.receive].map(|rate| rate.map_or("-".to_owned(), |rate| rate.to_string()));
-                    format!("link shared send={} receive={}", quoted(&words[0]), quoted(&words[1]))
-                }
-                Err(why) => format!("link not shared reason={}", quoted(why)),
-            };
-            self.shared.log.limited(Caused::ByStrangers, line);
-        }
         match &seen {
-            Ok((rates, _)) => work.shaper.divide(*rates, now),
-            Err(_) => work.shaper.divide(Rates::default(), now),
+            Ok((rates, _)) => work.shaper.divide(*rates, &self.joint, now),
+            Err(_) => work.shaper.divide(Rates::default(), &self.joint, now),
         }
+        work.say(&seen, &self.shared.log, now);
         work.shaper.read(&self.report, seen, now);
     }
 
@@ -163,6 +164,7 @@ impl Dividing {
             (work.link, work.source)
         });
         self.report.clear();
+        self.joint.put(Claim::default(), Vec::new());
         let Some(link) = &config.link else { return };
         match Work::open(config, link, old) {
             Ok(work) => self.work = Some(work),
@@ -187,10 +189,53 @@ impl Work {
             }
         };
         let shaper = Shaper::new(config.clone(), link.clone(), now);
-        Ok(Self { link: link.clone(), source, shaper, said: None })
+        // Without a word, the modem answers and the interface counts.
+        let said = [String::new(), of_modem(None), of_interface(&link.interface, None)];
+        Ok(Self { link: link.clone(), source, shaper, said, said_at: Time::ZERO })
     }
+
+    /// Logs what has changed; not more than once in a second, since a modem may say anything.
+    fn say(&mut self, seen: &Known, log: &Log, now: Time) {
+        if now < self.said_at + SECOND {
+            return;
+        }
+        let of_rates = match seen {
+            Ok(_) => SHARED.to_owned(),
+            Err(why) => format!("link not shared reason={}", quoted(why)),
+        };
+        // That nothing is shared has its reason already.
+        let of_modem = if seen.is_ok() { of_modem(self.source.failure()) } else { self.said[1].clone() };
+        let of_interface = of_interface(&self.link.interface, self.shaper.missing());
+        for (said, line) in self.said.iter_mut().zip([of_rates, of_modem, of_interface]) {
+            if *said == line {
+                continue;
+            }
+            // The rates may change all the time.
+            let rates = seen.as_ref().ok().filter(|_| line == SHARED).map(|(rates, _)| {
+                let word = |rate: Option<Rate>| quoted(rate.map_or("-".to_owned(), |rate| rate.to_string()));
+                format!(" send={} receive={}", word(rates.send), word(rates.receive))
+            });
+            log.line(line.clone() + &rates.unwrap_or_default());
+            (*said, self.said_at) = (line, now);
+        }
+    }
+}
+
+fn of_modem(failure: Option<String>) -> String {
+    failure.map_or("link modem answers".to_owned(), |why| format!("link modem silent reason={}", quoted(why)))
+}
+
+fn of_interface(name: &str, missing: Option<&str>) -> String {
+    missing.map_or_else(
+        || format!("link counted interface={name}"),
+        |why| format!("link not counted interface={name} reason={}", quoted(why)),
+    )
 }
 
 /// Time between divisions while connections are active, and between looks at the modem while none is.
 const TICK: Time = Time::from_millis(20);
 const IDLE: Time = Time::from_millis(200);
+/// Line of the log, without the rates.
+const SHARED: &str = "link shared";
+/// Time between lines of the log.
+const SECOND: Time = Time::from_secs(1);

@@ -90,12 +90,35 @@ fn execute(words: &[String], within: Time) -> io::Result<String> {
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
-    let output = output?;
-    if status.success() {
-        Ok(output)
-    } else {
-        Err(io::Error::other(status.to_string()))
+    let kind = match &output {
+        Ok(_) if status.success() => return output,
+        Ok(_) => io::ErrorKind::Other,
+        Err(error) => error.kind(),
+    };
+    let mut why = output.map_or_else(|error| error.to_string(), |_| status.to_string());
+    let said = child.stderr.as_mut().map(last_line).unwrap_or_default();
+    if !said.is_empty() {
+        why += &format!(", it says `{said}`");
     }
+    if let Some(NOT_EXECUTED | NOT_FOUND) = status.code() {
+        why += "; the service lets it execute nothing but the interpreter of its first line: name that itself there, not `env`";
+    }
+    Err(io::Error::new(kind, why))
+}
+
+/// The last line that a program has written to a pipe; of a long one the beginning. What it has started may still have the pipe open.
+fn last_line(pipe: &mut (impl Read + AsFd)) -> String {
+    let mut all = Vec::new();
+    let mut part = [0; 4096];
+    while all.len() < LONGEST && poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&Timespec::default())) == Ok(1) {
+        match pipe.read(&mut part) {
+            Ok(bytes) if bytes > 0 => all.extend(&part[..bytes]),
+            _ => break,
+        }
+    }
+    let text = String::from_utf8_lossy(&all);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    last.trim().chars().take(LONGEST_LINE).collect()
 }
 
 /// The body that an HTTP server answers with, in time.
@@ -104,15 +127,16 @@ fn get(address: SocketAddr, path: &str, within: Time) -> io::Result<String> {
     let mut socket = TcpStream::connect_timeout(&address, Duration::from_nanos(within.as_nanos()))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes())?;
-    let answer = read_until(&socket, deadline, &mut |text| body(text).is_some_and(|body| body.is_ok()))?;
-    match body(&answer) {
+    let answer = read_until(&socket, deadline, &mut |text| body(text, false).is_some_and(|body| body.is_ok()))?;
+    match body(&answer, true) {
         Some(whole) => whole.map_err(io::Error::other),
         None => Err(io::Error::other("the answer has no head of HTTP")),
     }
 }
 
-/// Body of an answer whose head is whole; the error if the body is not, or the status is not 200.
-fn body(answer: &str) -> Option<Result<String, String>> {
+/// Body of an answer whose head is whole; the error if the body is not, or the status is not 200. A body without a length ends with the
+/// connection (RFC 9112, section 6.3), as does one that is cut: it is whole if it ends with a line or an object of JSON.
+fn body(answer: &str, has_ended: bool) -> Option<Result<String, String>> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let status = lines.next().unwrap_or_default();
@@ -131,7 +155,9 @@ fn body(answer: &str) -> Option<Result<String, String>> {
     let length = field("content-length").and_then(|length| length.parse::<usize>().ok());
     Some(match length {
         Some(length) => body.get(..length).map_or_else(cut, |body| Ok(body.to_owned())),
-        None => Ok(body.to_owned()),
+        None if !has_ended => cut(),
+        None if body.ends_with(['\n', '}']) => Ok(body.to_owned()),
+        None => Err("the answer may be cut short: it has no Content-Length, and its last line no end".to_owned()),
     })
 }
 
@@ -176,8 +202,12 @@ fn read_until(
     }
 }
 
-/// Longest answer, bytes.
+/// Longest answer, bytes, and line of an error, letters.
 const LONGEST: usize = 64 << 10;
+const LONGEST_LINE: usize = 120;
+/// Exit codes of a shell, and of `env`, for a program that cannot be executed.
+const NOT_EXECUTED: i32 = 126;
+const NOT_FOUND: i32 = 127;
 
 #[cfg(test)]
 mod tests {
@@ -211,7 +241,19 @@ mod tests {
             assert!(monotonic() - began < Time::from_secs(20));
             std::thread::yield_now();
         }
-        assert!(execute(&words("exit 3"), Time::from_secs(20)).unwrap_err().to_string().contains("exit status: 3"));
+        let fails = |script: &str| execute(&words(script), Time::from_secs(20)).unwrap_err().to_string();
+        assert_eq!(fails("exit 3"), "exit status: 3");
+        assert_eq!(
+            fails("echo first >&2; echo 'no route' >&2; echo >&2; exit 1"),
+            "exit status: 1, it says `no route`"
+        );
+        assert_eq!(
+            fails("head -c 60000 /dev/zero | tr '\\0' x >&2; exit 1").len(),
+            "exit status: 1, it says ``".len() + 120
+        );
+        let [refused, other] = ["exec /dev/null", "exit 2"].map(fails);
+        assert!(refused.contains("; the service lets it execute nothing but the interpreter"), "{refused}");
+        assert_eq!(other, "exit status: 2");
         assert!(execute(&["/no/such".to_owned()], SECOND).is_err());
     }
 
@@ -234,7 +276,9 @@ mod tests {
             (&*format!("200 OK\r\n{chunked}"), &keys, Some(both)),
             (&*format!("200 OK\r\n\r\n{json}"), &keys, Some(both)),
             ("200 OK\r\nContent-Length: 9\r\n\r\n2000000", &none, None),
-            ("503 Busy\r\n\r\n2000000", &none, None),
+            ("200 OK\r\n\r\n2000000", &none, None),
+            ("200 OK\r\n\r\n2000000\n", &none, Some([both[0], None])),
+            ("503 Busy\r\n\r\n2000000\n", &none, None),
             ("200 OK\r\n\r\n{}", &keys, None),
         ] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

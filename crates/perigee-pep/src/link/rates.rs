@@ -44,6 +44,15 @@ impl Source {
         })
     }
 
+    /// Why the modem, if one is asked, has said no rates the last time.
+    pub(super) fn failure(&self) -> Option<String> {
+        if let Self::Modem(_, told) = self {
+            told.failure()
+        } else {
+            None
+        }
+    }
+
     /// The rates at an instant, unless they are older than `oldest`.
     pub(super) fn rates(&self, oldest: Time, now: Time) -> Known {
         let (rates, age) = match self {
@@ -53,8 +62,8 @@ impl Source {
             Self::Modem(_, told) => told.last(now)?,
         };
         if age >= oldest {
-            let why = if let Self::Modem(_, told) = self { told.why() } else { "the last slot is over".to_owned() };
-            return Err(why);
+            let Self::Modem(_, told) = self else { return Err("the last slot is over".to_owned()) };
+            return Err(told.failure().unwrap_or_else(|| "the modem says nothing new".to_owned()));
         }
         Ok((rates, age))
     }
@@ -136,13 +145,15 @@ mod tests {
         for (hour, expected) in [(0, night), (6, day), (21, day), (23, night)] {
             assert_eq!(daily(&slots, 20_000 * DAY_S + hour * 3600), expected);
         }
-        let file = super::slots("# from, send, receive\n100, 20, 2\n200, 10, 1\n").unwrap();
+        let file = super::slots("# from, send, receive\n100, 200000, 100000\n200, 100000, 64000\n").unwrap();
+        let [day, night] = [rates(200_000, 100_000), rates(100_000, 64_000)];
         assert_eq!(slot(&file, 99), None);
         assert_eq!(slot(&file, 199), Some((day, Time::ZERO)));
         assert_eq!(slot(&file, 260), Some((night, Time::from_secs(60))));
         for (text, wrong) in [
-            ("100, 20\nten, 5", "line 2: `ten, 5` is not `SECONDS, SEND, RECEIVE`"),
-            ("100, 20\n\n99, 5", "line 3: 99 is not after the second of the line before"),
+            ("100, 2e6\nten, 2e6", "line 2: `ten, 2e6` is not `SECONDS, SEND, RECEIVE`"),
+            ("100, 2e6\n\n99, 2e6", "line 3: 99 is not after the second of the line before"),
+            ("100, 20", "line 1: `20` is out of range: a link has 64 kbit/s to 400 Gbit/s"),
             ("# none", "it has no slot"),
         ] {
             assert_eq!(super::slots(text).unwrap_err(), wrong);

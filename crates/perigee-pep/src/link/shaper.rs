@@ -6,6 +6,7 @@ use perigee_share::{Allocator, Connection};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::flow::{Flow, Moved};
+use super::joint::{between, Claim, Joint, Parts, Role};
 use super::report::{Report, Seen, Used};
 use super::subscribers::Subscribers;
 use crate::config::{Config, Rates, SatelliteLink};
@@ -21,8 +22,9 @@ pub(super) struct Shaper {
     /// The two directions: sent, and received.
     ways: [Way; 2],
     counters: Option<Counters>,
-    /// The last reading of the interface.
+    /// The last reading of the interface, or why there is none.
     passed: Option<Passed>,
+    missing: Option<String>,
     looked: Time,
     read: Time,
     swept: Time,
@@ -37,9 +39,12 @@ struct Way {
     own: u64,
     segments: u64,
     headers: u64,
-    /// Rates of late: of all, and of what is not the data of the service's own.
+    /// Rates of late: of all, of the data of this process, and of what is not data of the service.
     used: u64,
+    data: u64,
     others: u64,
+    /// The rate of data that older processes say is theirs.
+    older: u64,
 }
 
 impl Shaper {
@@ -51,12 +56,15 @@ impl Shaper {
             segments: 0,
             headers: 0,
             used: 0,
+            data: 0,
             others: 0,
+            older: 0,
         };
         Self {
             ways: [way(), way()],
             counters: Counters::open().ok(),
             passed: None,
+            missing: None,
             flows: Vec::new(),
             subscribers: Subscribers::new(config, link.clone()),
             link,
@@ -71,6 +79,11 @@ impl Shaper {
         self.flows.is_empty()
     }
 
+    /// Why the last reading of the interface has failed.
+    pub(super) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
     /// Adds a connection whose bytes pass.
     pub(super) fn add(&mut self, tap: Arc<Tap>, now: Time) {
         let subscriber = self.subscribers.of(tap.crossing.client);
@@ -82,28 +95,41 @@ impl Shaper {
         self.flows.into_iter().for_each(Flow::let_go);
     }
 
-    /// Divides the link until the next time; a direction without a rate has no limits.
-    pub(super) fn divide(&mut self, rates: Rates, now: Time) {
+    /// Divides the link until the next time; a direction without a rate has no limits. Older processes have parts of it.
+    pub(super) fn divide(&mut self, rates: Rates, joint: &Joint, now: Time) {
         self.look(now);
         let interval = (now - self.looked).max(Time::from_millis(1));
         self.looked = now;
+        let role = joint.role();
+        let (told, older) = (role.told(now), role.older());
+        let (mut own, mut parts) = (Claim::default(), vec![Parts::default(); older.len()]);
         for (at, rate) in [rates.send, rates.receive].into_iter().enumerate() {
-            let Some(rate) = rate else {
+            let way = &mut self.ways[at];
+            way.older = older.iter().map(|claim| claim.used[at]).sum();
+            way.connections.clear();
+            way.connections.extend(self.flows.iter().map(|flow| flow.connection(at)));
+            if role != Role::Alone {
+                way.claim(at, &self.subscribers, &mut own);
+            }
+            let usable = told.map_or_else(|| rate.map(|rate| self.link.usable(rate, way.others)), |parts| parts[at]);
+            let Some(mut usable) = usable else {
                 // It may have had one before.
                 self.flows.iter_mut().for_each(|flow| flow.release(at));
                 continue;
             };
-            let way = &mut self.ways[at];
-            way.connections.clear();
-            way.connections.extend(self.flows.iter().map(|flow| flow.connection(at)));
-            let usable = scaled(rate, self.link.share);
-            let left = way.others.min(scaled(rate, self.link.bypass).as_bps());
-            let usable = Rate::from_bps(usable.as_bps().saturating_sub(left));
+            if !older.is_empty() {
+                let all = between(usable, &own, older, at);
+                usable = all[0];
+                parts.iter_mut().zip(&all[1..]).for_each(|(part, rate)| part[at] = Some(*rate));
+            }
             let shares = way.allocator.allocate(usable, interval, &mut self.subscribers.parts[at], &way.connections);
             for (flow, share) in self.flows.iter_mut().zip(shares) {
                 // It fails for a socket that has ended.
                 let _ = if at == 0 { flow.send_at(*share, usable) } else { flow.receive_at(*share) };
             }
+        }
+        if role != Role::Alone {
+            joint.put(own, parts);
         }
     }
 
@@ -134,8 +160,9 @@ impl Shaper {
             return;
         }
         self.read = now;
-        let passed = self.counters.as_ref().map(|counters| counters.of(&self.link.interface));
-        let (passed, missing) = match passed {
+        let read = self.counters.as_ref().map(|counters| counters.of(&self.link.interface));
+        let passed;
+        (passed, self.missing) = match read {
             Some(Ok(passed)) => (Some(passed), None),
             Some(Err(error)) => (None, Some(error.to_string())),
             None => (None, Some("netlink is refused".to_owned())),
@@ -149,7 +176,7 @@ impl Shaper {
         }
         self.passed = passed;
         let used = self.ways.each_ref().map(|way| Used { all: way.used, others: way.others });
-        report.put(seen, used, missing, &mut self.subscribers, self.flows.len(), elapsed);
+        report.put(seen, used, self.missing.clone(), &mut self.subscribers, self.flows.len(), elapsed);
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();
@@ -170,6 +197,20 @@ impl Shaper {
 }
 
 impl Way {
+    /// Adds what this process could use of a direction to its claim.
+    fn claim(&self, at: usize, subscribers: &Subscribers, claim: &mut Claim) {
+        let mut is_counted = vec![false; subscribers.members.len()];
+        for connection in self.connections.iter().filter(|connection| connection.demand > Rate::ZERO) {
+            let demands = claim.demands[at].as_bps().saturating_add(connection.demand.as_bps());
+            claim.demands[at] = Rate::from_bps(demands);
+            if !std::mem::replace(&mut is_counted[connection.subscriber as usize], true) {
+                let weight = subscribers.parts[at][connection.subscriber as usize].weight;
+                claim.weights[at] = claim.weights[at].saturating_add(weight);
+            }
+        }
+        claim.used[at] = self.data;
+    }
+
     /// Takes the service's own data from what has passed: acknowledgements and all that bypasses it are left, with what the link adds
     /// to each packet. A device that is given several segments at once counts their headers once.
     fn account(&mut self, passed: Option<(u64, u64)>, overhead: u64, elapsed: Time) {
@@ -182,13 +223,10 @@ impl Way {
         });
         let rate = |bytes| Rate::of(Bytes::new(bytes), elapsed).as_bps();
         // Half of the last, against what the two readings do not see at one instant.
-        self.others = u64::midpoint(self.others, rate(others));
+        self.data = u64::midpoint(self.data, rate(data));
+        self.others = u64::midpoint(self.others, rate(others).saturating_sub(self.older));
         self.used = u64::midpoint(self.used, rate(data + others));
     }
-}
-
-fn scaled(rate: Rate, share: f64) -> Rate {
-    Rate::from_bps((rate.as_bps() as f64 * share) as u64)
 }
 
 /// Time between readings of the interface, and between sweeps of subscribers.
@@ -225,20 +263,21 @@ mod tests {
         let most = || u64::from_ne_bytes(tcp_info(&sockets[0]).unwrap().0[112..120].try_into().unwrap());
         let mut shaper = Shaper::new(config.clone(), config.link.clone().unwrap(), monotonic());
         let known = Rates { send: Some(Rate::from_bps(1_000_000)), receive: None };
+        let alone = Joint::default();
         near.write_all(&[7; 16_000]).unwrap();
         shaper.add(tap.clone(), monotonic());
-        shaper.divide(known, monotonic());
+        shaper.divide(known, &alone, monotonic());
         assert_eq!(most(), 128_000);
-        shaper.divide(Rates::default(), monotonic());
+        shaper.divide(Rates::default(), &alone, monotonic());
         assert_eq!(most(), u64::MAX);
         // It fills both buffers.
         let began = monotonic();
         while shaper.flows[0].connection(0).demand > Rate::ZERO {
             assert!(monotonic() - began < Time::from_secs(20));
             while near.write(&[7; 16_000]).is_ok() {}
-            shaper.divide(Rates::default(), monotonic());
+            shaper.divide(Rates::default(), &alone, monotonic());
         }
-        shaper.divide(known, monotonic());
+        shaper.divide(known, &alone, monotonic());
         assert_eq!(most(), u64::MAX);
         shaper.let_go();
         // It is another link's with its next byte.
@@ -254,7 +293,9 @@ mod tests {
             segments: 0,
             headers: 60,
             used: 0,
+            data: 0,
             others: 0,
+            older: 0,
         }
     }
 

@@ -4,11 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 use perigee_units::{Rate, Time};
 
-use crate::config::Rates;
+use crate::config::{Rates, SatelliteLink};
 
-/// The last answer of the modem, and why there is none since.
+/// The last answer of the modem with rates, and why the last question has brought none.
 #[derive(Debug)]
-pub(super) struct Told(Mutex<(Option<(Rates, Time)>, String)>);
+pub(super) struct Told(Mutex<(Option<(Rates, Time)>, Option<String>)>);
 
 /// The rates, and how old they are; or why they are not known.
 pub(super) type Known = Result<(Rates, Time), String>;
@@ -16,14 +16,14 @@ pub(super) type Known = Result<(Rates, Time), String>;
 impl Told {
     /// No answer yet; `known` are rates of another source, and when it had them.
     pub(super) fn new(known: Option<(Rates, Time)>) -> Self {
-        Self(Mutex::new((known, "the modem has not answered yet".to_owned())))
+        Self(Mutex::new((known, None)))
     }
 
     pub(super) fn put(&self, answer: Result<Rates, String>, now: Time) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
-            Ok(rates) => *last = (Some((rates, now)), "the modem says nothing new".to_owned()),
-            Err(why) => last.1 = why,
+            Ok(rates) => *last = (Some((rates, now)), None),
+            Err(why) => last.1 = Some(why),
         }
     }
 
@@ -31,11 +31,12 @@ impl Told {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match last.0 {
             Some((rates, at)) => Ok((rates, now - at)),
-            None => Err(last.1.clone()),
+            None => Err(last.1.clone().unwrap_or_else(|| "the modem has not answered yet".to_owned())),
         }
     }
 
-    pub(super) fn why(&self) -> String {
+    /// Why the last question has brought no rates.
+    pub(super) fn failure(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 }
@@ -51,17 +52,19 @@ pub(super) fn plain(text: &str) -> Result<Rates, String> {
     }
 }
 
-/// A rate with its unit, or as a number of bit/s; an empty one is not said.
+/// A rate that a link may have, with its unit or as a number of bit/s; an empty one is not said.
 pub(super) fn rate(text: &str) -> Result<Option<Rate>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     let number = text.parse::<f64>().ok().filter(|bps| (0.0..1e15).contains(bps));
-    let rate = number.map(|bps| Rate::from_bps(bps as u64));
-    match rate.or_else(|| text.parse().ok()) {
-        Some(rate) if rate > Rate::ZERO && rate < Rate::UNLIMITED => Ok(Some(rate)),
-        _ => Err(format!("`{text}` is no rate; say `20 Mbit/s`, or bit/s as a number")),
+    let rate = number.map(|bps| Rate::from_bps(bps as u64)).or_else(|| text.parse().ok());
+    let rate = rate.ok_or_else(|| format!("`{text}` is no rate; say `20 Mbit/s`, or bit/s as a number"))?;
+    if SatelliteLink::RATES.contains(&rate) {
+        return Ok(Some(rate));
     }
+    let (least, most) = (SatelliteLink::RATES.start(), SatelliteLink::RATES.end());
+    Err(format!("`{text}` is out of range: a link has {least} to {most}"))
 }
 
 #[cfg(test)]
@@ -76,9 +79,16 @@ mod tests {
     fn rates_are_numbers_or_have_units_and_anything_else_is_said() {
         assert_eq!(plain("20 Mbit/s, 2000000\n"), Ok(rates(20_000_000, 2_000_000)));
         assert_eq!(plain("1e6"), Ok(Rates { receive: None, ..rates(1_000_000, 1) }));
-        assert_eq!(plain(", 5"), Ok(Rates { send: None, ..rates(1, 5) }));
-        for wrong in ["", "0", "-1", "nan", "1, 2, 3", "twenty", "inf", "1e30"] {
+        assert_eq!(plain(", 64000"), Ok(Rates { send: None, ..rates(1, 64_000) }));
+        for wrong in ["", "0", "-1", "nan", "1e6, 1e6, 1e6", "twenty", "inf", "1e30"] {
             assert!(plain(wrong).is_err(), "{wrong}");
+        }
+        // As an answer that was cut, or in another unit.
+        for wrong in ["63999", "8000000, 20", "401 Gbit/s"] {
+            assert!(
+                plain(wrong).unwrap_err().ends_with("is out of range: a link has 64 kbit/s to 400 Gbit/s"),
+                "{wrong}"
+            );
         }
     }
 
@@ -93,6 +103,8 @@ mod tests {
         told.put(Ok(rates(20, 2)), Time::from_secs(1));
         told.put(Err("refused".to_owned()), Time::from_secs(2));
         assert_eq!(told.last(Time::from_secs(3)), Ok((rates(20, 2), Time::from_secs(2))));
-        assert_eq!(told.why(), "refused");
+        assert_eq!(told.failure().as_deref(), Some("refused"));
+        told.put(Ok(rates(20, 2)), Time::from_secs(4));
+        assert_eq!(told.failure(), None);
     }
 }

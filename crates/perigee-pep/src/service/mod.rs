@@ -302,8 +302,9 @@ impl Service {
                 }
                 is_running |= tunnel.is_running();
             }
-            // They need the rules.
             self.inherit();
+            self.division.iter().for_each(|division| self.succession.share(division.joint()));
+            // They need the rules.
             is_running |= self.succession.has_older() && self.deadline.is_some();
             if !is_running {
                 return Ok(());

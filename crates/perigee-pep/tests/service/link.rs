@@ -12,6 +12,7 @@ use std::{fs, io};
 
 use rustix::process::Signal;
 
+use crate::upgrades::upgrade;
 use crate::world::{accept, World};
 
 /// Clients are behind the satellite: what the service sends to them is shared.
@@ -160,5 +161,35 @@ fn a_rate_that_the_modem_has_not_said_for_long_holds_nothing_back() {
     assert!(world.ask("status").contains("link shared no reason"), "{}", world.ask("status"));
     say("echo 20 Mbit/s");
     downloads.await_rate(&world, 17.0, 20.0);
+    service.stop_at_once();
+}
+
+#[test]
+fn processes_that_drain_after_upgrades_share_the_link_with_the_newest() {
+    let Some(world) = World::new() else { return };
+    let clients = ["10.1.0.2", "10.1.0.3", "10.1.0.4"];
+    clients[1..].iter().for_each(|client| drop(world.client.execute(&format!("ip address add {client}/24 dev eth0"))));
+    let text = config(&world, "send = \"40 Mbit/s\"").replace("[service]", "[service]\nupgrade_drain = \"10 min\"");
+    let service = world.start(&text);
+    let mut all = Downloads(Vec::new());
+    for (upgrades, client) in clients.into_iter().enumerate() {
+        if upgrades > 0 {
+            upgrade(&world, &service);
+        }
+        // More connections of each: subscribers share, not connections.
+        all.0.extend(Downloads::new(&world, &vec![client; 2 + upgrades]).0);
+        thread::sleep(Duration::from_secs(3));
+        let rates = all.rates(Duration::from_secs(4));
+        println!("after {upgrades} upgrades: {rates:.2?} Mbit/s");
+        let sum: f64 = rates.iter().sum();
+        assert!((34.0..38.6).contains(&sum), "{upgrades} upgrades: {rates:?}\n{}", world.ask("status"));
+        let (mut at, mut shares) = (0, Vec::new());
+        for count in 2..=2 + upgrades {
+            shares.push(rates[at..at + count].iter().sum::<f64>());
+            at += count;
+        }
+        let jain = sum.powi(2) / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
+        assert!(jain >= 0.97, "{upgrades} upgrades: {shares:?}");
+    }
     service.stop_at_once();
 }

@@ -35,7 +35,7 @@ fn ask_for_upgrade(host: &Host, config: &Path, environment: &[(&str, String)]) -
 }
 
 /// Replaces the process of the service at the router, once its log says so.
-fn upgrade(world: &World, service: &Service) {
+pub(crate) fn upgrade(world: &World, service: &Service) {
     upgrade_with(world, service, &world.folder.path().join("pep.toml"));
 }
 

@@ -27,14 +27,18 @@ use perigee_units::Time;
 pub(in crate::service) use self::old::bequeath;
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
+use crate::host::clock::monotonic;
+use crate::link::{say, understand, Claim, Joint, Parts};
 
 /// The other processes of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Succession {
-    /// Those that this one has replaced, and that drain.
-    older: Vec<Channel>,
+    /// Those that this one has replaced, and that drain, each with what it could use of the shared link.
+    older: Vec<(Channel, Claim)>,
     /// The one that has replaced this one.
     newer: Option<Channel>,
+    /// The parts of the link that it has told last, and when.
+    told: Option<(Parts, Time)>,
     is_replaced: bool,
     /// Whether a replaced process has to end sooner.
     is_stopping: bool,
@@ -57,17 +61,19 @@ pub(crate) struct Standing {
 impl Succession {
     /// For a new process.
     pub(crate) fn after(older: Vec<Channel>) -> Self {
+        let older = older.into_iter().map(|channel| (channel, Claim::default())).collect();
         Self { older, ..Self::default() }
     }
 
     /// Hears what older processes say, who may have an answer, and forgets those that have ended.
     pub(crate) fn hear_older(&mut self, mut hear: impl FnMut(&Message) -> Option<&'static [u8]>) {
-        self.older.retain(|older| loop {
+        self.older.retain_mut(|(older, claim)| loop {
             match older.arrived() {
-                Ok(Some(message)) => {
+                Ok(Some(message)) => match Claim::parse(message.text()) {
+                    Some(said) => *claim = said,
                     // An error means that it waits no longer.
-                    let _ = hear(&message).map(|answer| older.send(answer, None));
-                }
+                    None => drop(hear(&message).map(|answer| older.send(answer, None))),
+                },
                 Ok(None) => return true,
                 Err(_) => return false,
             }
@@ -86,7 +92,7 @@ impl Succession {
 
     /// Has older processes end sooner; a second time at once.
     pub(crate) fn stop_older(&self) {
-        for older in &self.older {
+        for (older, _) in &self.older {
             // An error means that it has ended.
             let _ = older.send(STOP, None);
         }
@@ -99,15 +105,29 @@ impl Succession {
 
     /// Whether the newer process wants this one to stop.
     pub(crate) fn is_told_to_stop(&mut self) -> bool {
-        match self.newer.as_ref().map(Channel::arrived) {
-            Some(Ok(Some(message))) => message.bytes == STOP,
-            Some(Err(_)) => {
+        while let Some(newer) = &self.newer {
+            match newer.arrived() {
+                Ok(Some(message)) if message.bytes == STOP => return true,
+                Ok(Some(message)) => {
+                    self.told = understand(message.text()).map(|parts| (parts, monotonic())).or(self.told);
+                }
+                Ok(None) => break,
                 // It has ended, maybe was killed: the connections that are left need no other process.
-                self.newer = None;
-                false
+                Err(_) => self.newer = None,
             }
-            Some(Ok(None)) | None => false,
         }
+        false
+    }
+
+    /// Divides the link between the processes: a replaced one says what it could use, and the newest what each may.
+    pub(crate) fn share(&self, joint: &Joint) {
+        if self.is_replaced {
+            let claim = joint.follow(self.told);
+            self.newer.iter().for_each(|newer| newer.offer(claim.to_string().as_bytes()));
+            return;
+        }
+        let parts = joint.lead(self.older.iter().map(|(_, claim)| *claim).collect());
+        self.older.iter().zip(parts).for_each(|((older, _), parts)| older.offer(say(parts).as_bytes()));
     }
 
     /// Whether this process is a replaced one that has to end sooner, which it learns for the first time.

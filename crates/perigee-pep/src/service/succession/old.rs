@@ -119,7 +119,7 @@ impl Service {
             socket.map_or(Ok(()), |socket| channel.send(name.as_bytes(), Some(socket)))
         };
         self.listeners.iter().try_for_each(|listener| send(LISTENER, Some(listener.socket.as_fd())))?;
-        self.succession.older.iter().try_for_each(|older| send(OLDER, Some(older.as_fd())))?;
+        self.succession.older.iter().try_for_each(|(older, _)| send(OLDER, Some(older.as_fd())))?;
         let [control, successors, metrics] = answers.listening();
         let (lock, device) = (self.kept.lock.as_ref(), self.hold.as_ref().map(hold::Hold::device));
         for (name, socket) in [
