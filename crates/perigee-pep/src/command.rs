@@ -11,10 +11,11 @@ use crate::error::ServiceError;
 use crate::host::at_end::end_by_panic;
 use crate::host::deployment::deployments;
 use crate::host::intercept::script;
-use crate::host::survey::{one_ways, survey};
+use crate::host::survey::{one_ways, removed, survey};
 use crate::link;
 use crate::service::accounting;
 use crate::service::answers::{ask, silent};
+use crate::service::locks::is_locked;
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
 use crate::service::{read, run, take_over};
 use crate::tunnel;
@@ -107,7 +108,8 @@ fn say(config: &Config) -> bool {
     for place in deployments(config) {
         println!("network: {place}");
     }
-    let findings: Vec<_> = one_ways().into_iter().chain(survey(config)).collect();
+    let removed = is_locked().then(|| removed(config)).flatten();
+    let findings: Vec<_> = removed.into_iter().chain(one_ways()).chain(survey(config)).collect();
     for finding in &findings {
         println!("{finding}");
     }

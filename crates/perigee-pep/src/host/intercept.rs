@@ -15,10 +15,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use perigee_units::Time;
+
 use super::at_end::AtEnd;
 use super::bridge::{self, Port};
+use super::clock::monotonic;
 use super::matches::{names, port_set, set};
-use super::one_way;
+use super::one_way::{self, Paths};
 use super::routes::{has_ipv6, Routes};
 use super::survey::{tracks_any, tracks_connections};
 use super::tools::{answer, change, execute, DEVICE, TABLE, ZONE};
@@ -37,8 +40,20 @@ pub(crate) struct Interception {
     has_zones: bool,
     /// Their removal, if they are this process's.
     removal: Option<AtEnd>,
-    /// Tells of what others remove, which is then missing until it is put back.
+    /// Those whose answers do not pass.
+    pub(crate) paths: Paths,
+    lost: Lost,
+}
+
+/// Removals by other programs.
+#[derive(Debug, Default)]
+struct Lost {
+    /// Tells of it.
     watch: Option<Watch>,
+    /// Whether it has, since the last look at what is there, and when the next one may be.
+    is_told: bool,
+    look_next: Time,
+    /// Missing until it is put back.
     missing: Missing,
 }
 
@@ -61,7 +76,7 @@ impl Interception {
     pub(crate) fn new(config: &Config, transparent: &Transparent, log: &Log) -> io::Result<Self> {
         let routes = Routes::of(transparent);
         // Before there is anything to remove.
-        let watch = routes.watch(log);
+        let lost = Lost { watch: routes.watch(log), ..Lost::default() };
         routes.remove();
         let ports = Port::all(transparent);
         let removal = Some(AtEnd::new(move || remove(routes)));
@@ -69,8 +84,8 @@ impl Interception {
         if !content.with_paths {
             log.line("nftables does not know the rules that find one-way paths: these are not passed by".to_owned());
         }
-        let missing = Missing::default();
-        let mut interception = Self { routes, content, ports, has_zones: true, removal, watch, missing };
+        let paths = Paths::default();
+        let mut interception = Self { routes, content, ports, has_zones: true, removal, paths, lost };
         if tracks_connections() {
             interception.separate(config, transparent, log);
         }
@@ -88,8 +103,9 @@ impl Interception {
     ) -> io::Result<Self> {
         let content = Content { with_new: true, with_zone, with_paths: true };
         let (routes, ports) = (Routes::of(transparent), Port::all(transparent));
-        let (watch, missing) = (routes.watch(log), Missing::default());
-        let mut interception = Self { routes, content, ports, has_zones: true, removal: None, watch, missing };
+        let lost = Lost { watch: routes.watch(log), ..Lost::default() };
+        let paths = Paths::default();
+        let mut interception = Self { routes, content, ports, has_zones: true, removal: None, paths, lost };
         // Nobody accepts clients meanwhile: no program is started in vain.
         add_missing(interception.routes.all_additions(config).into_iter().filter(|line| !there.contains(line)))?;
         // Chains of another version may differ in what cannot be changed; then the set is learned again.
@@ -133,25 +149,20 @@ impl Interception {
         if self.ports.is_empty() && !before.is_empty() {
             bridge::remove()?;
         }
-        self.missing = Missing::default();
+        self.lost.missing = Missing::default();
         Ok(())
     }
 
     /// Finds what another program has removed, and [`Interception::update`] puts back.
-    pub(crate) fn missing(&mut self, config: &Config) -> Missing {
+    pub(crate) fn missing(&mut self, config: &Config, now: Time) -> Missing {
+        let lost = &mut self.lost;
         // The service's own removals are seen too, and removals are guessed if there were too many messages.
-        if self.missing == Missing::default() && self.watch.as_ref().is_some_and(Watch::sees_removal) {
-            self.missing = self.look(config);
+        lost.is_told |= lost.watch.as_ref().is_some_and(Watch::sees_removal);
+        if lost.is_told && now >= lost.look_next {
+            (lost.is_told, lost.look_next) = (false, now + LOOK);
+            lost.missing = missing(config, self.routes, &self.ports);
         }
-        self.missing
-    }
-
-    fn look(&self, config: &Config) -> Missing {
-        let there = answer("nft list tables", None).unwrap_or_default();
-        let lacks = |family: &str| there.lines().all(|line| line.trim() != format!("table {family} {TABLE}"));
-        let tables = [lacks("inet"), !self.ports.is_empty() && lacks("bridge")];
-        let (rules, routes) = (self.routes.incomplete(config).len(), self.routes.empty(config));
-        [tables.map(u64::from).iter().sum(), rules as u64, routes as u64]
+        lost.missing
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
@@ -178,10 +189,32 @@ impl Interception {
 
     fn change(&mut self, config: &Config, transparent: &Transparent, content: Content) -> io::Result<()> {
         let table = table(config, transparent, content, &self.ports);
-        change("nft -f -", Some(&format!("{CLEARED}{table}")))?;
+        let known = if self.finds_paths(transparent) { self.paths.again(monotonic()) } else { String::new() };
+        change("nft -f -", Some(&format!("{CLEARED}{table}{known}")))?;
         self.content = content;
         Ok(())
     }
+}
+
+/// How much is missing of a running service's interception.
+pub(crate) fn missing_now(config: &Config) -> Missing {
+    let Some(transparent) = &config.transparent else { return Missing::default() };
+    // A service without the device accepts clients first.
+    let is_accepting_first = config.uses_device() && answer(&format!("ip link show dev {DEVICE}"), None).is_err();
+    let config = if is_accepting_first { &config.clone().accepting_first() } else { config };
+    missing(config, Routes::of(transparent), &Port::all(transparent))
+}
+
+fn missing(config: &Config, routes: Routes, ports: &[Port]) -> Missing {
+    // If they cannot be read, nothing is known.
+    let there = answer("nft list tables", None).ok();
+    let lacks = |family: &str| {
+        let own = format!("table {family} {TABLE}");
+        there.as_ref().is_some_and(|text| text.lines().all(|line| line.trim() != own))
+    };
+    let tables = [lacks("inet"), !ports.is_empty() && lacks("bridge")];
+    let (rules, routes) = (routes.incomplete(config).len(), routes.empty(config));
+    [tables.map(u64::from).iter().sum(), rules as u64, routes as u64]
 }
 
 /// Commands that add the routes of a configuration.
@@ -369,6 +402,8 @@ fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
     Some(format!("{}{sources}{destinations}{}{dscp}", names(&rule.interfaces), port_set(&rule.ports)))
 }
 
+/// Pause between two looks at what is there.
+const LOOK: Time = Time::from_secs(1);
 /// Replaces an old table, of whichever version.
 const REPLACED: &str = "table inet perigee_pep\ndelete table inet perigee_pep\n";
 /// Empties the chains of this service's own table, whose set keeps what it has learned.
@@ -412,12 +447,13 @@ mod tests {
         let transparent = config.transparent.as_ref().unwrap();
         let mut interception = Interception::new(&config, transparent, &Log::new(Arc::default()).0).unwrap();
         execute("ip -4 rule delete lookup 7065", None).unwrap();
-        assert_eq!(interception.missing(&config), [0, 1, 0]);
+        assert_eq!(interception.missing(&config, Time::from_secs(1)), [0, 1, 0]);
         interception.update(&config, transparent).unwrap();
-        assert_eq!(interception.missing(&config), Missing::default(), "it answers neither itself nor what is in order");
+        let now = interception.missing(&config, Time::from_secs(2));
+        assert_eq!(now, Missing::default(), "it answers neither itself nor what is in order");
         let _ended = thread::Builder::new().spawn(|| panic!("it is broken")).unwrap();
         loop {
-            if interception.missing(&config) != Missing::default() {
+            if interception.missing(&config, Time::MAX) != Missing::default() {
                 interception.update(&config, transparent).unwrap();
             }
         }

@@ -1,17 +1,19 @@
 //! Paths whose answers do not pass this host: their connections pass by the service.
 //!
 //! The service dials with the client's address. Where the server's answer goes to the client by another router, the service waits in
-//! vain, as for a server that does not run. What a client does without the service tells the two apart:
+//! vain, as for a server that does not run, or in an outage. What a client does without the service tells them apart:
 //!
-//! 1. A server has not answered within `connect_timeout`, while others did: new connections of that client to it pass by for
-//!    [`TRIAL`]. If it does not run, nothing is lost.
+//! 1. A server has not answered within `connect_timeout`: new connections of that client to it pass by, until a packet of the server
+//!    passes here, for [`TRIAL`] at most. If it does not run, nothing is lost; after an outage its first answer ends the trial.
 //! 2. Of each such connection the first packet is noted, until a packet of the server passes here.
 //! 3. If the client completes the handshake while it is noted, it has the server's answer, which has not passed here.
 //! 4. The client's connections to the servers of that network pass by for [`KEPT`]; then the path is tried again.
 //!
-//! The second and third step are the kernel's, in sets that hold a bounded number of paths and forget them by themselves.
+//! The second and third step are the kernel's, in sets that hold a bounded number of paths and forget them by themselves. Another program
+//! may remove them with the table: paths that were found are then put back with it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -19,11 +21,25 @@ use perigee_units::Time;
 
 use super::tools::{answer, change, TABLE};
 
+/// A client, and the network of servers whose answers to it do not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Path {
+    client: IpAddr,
+    servers: IpAddr,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client={} servers={}/{}", self.client, self.servers, version(self.client).prefix)
+    }
+}
+
 /// The paths that are known, and when they are looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
-    known: BTreeSet<String>,
-    /// The next second.
+    /// Each until it is tried again.
+    known: BTreeMap<Path, Time>,
+    /// When the next trials may begin.
     due: Time,
     /// Until when trials may find one, and when known ones are looked for again: at first, those of an earlier process.
     tried_until: Time,
@@ -36,48 +52,66 @@ impl Paths {
         self.known.len()
     }
 
-    /// Once a second: has the next connections between clients and `silent` servers pass by, and returns paths that were found.
-    pub(crate) fn follow(
-        &mut self,
-        silent: impl FnOnce() -> Vec<[IpAddr; 2]>,
-        now: Time,
-    ) -> io::Result<BTreeSet<String>> {
-        if now < self.due {
-            return Ok(BTreeSet::new());
+    /// Has the next connections between clients and `silent` servers pass by, once a second, and returns paths that were found.
+    pub(crate) fn follow(&mut self, silent: impl FnOnce() -> Vec<[IpAddr; 2]>, now: Time) -> io::Result<Vec<Path>> {
+        if now >= self.due {
+            let silent = silent();
+            if !silent.is_empty() {
+                self.due = now + OFTEN;
+                change("nft -f -", Some(&trials(&silent)))?;
+                // The last first packet, and the client's patience.
+                self.tried_until = now + TRIAL * 2;
+                self.next = self.next.min(self.due);
+            }
         }
-        self.due = now + OFTEN;
-        let silent = silent();
-        if !silent.is_empty() {
-            change("nft -f -", Some(&trials(&silent)))?;
-            // The last first packet, and the client's patience.
-            self.tried_until = now + TRIAL * 2;
+        if now < self.next {
+            return Ok(Vec::new());
         }
-        if now < self.next && now >= self.tried_until {
-            return Ok(BTreeSet::new());
+        let is_often = now < self.tried_until;
+        self.next = now + if is_often { OFTEN } else { SELDOM };
+        // Without the table, what is known stays known.
+        let found = one_ways().map(|listed| self.learn(listed, now)).unwrap_or_default();
+        if self.known.is_empty() && !is_often {
+            self.next = Time::MAX;
         }
-        let before = std::mem::replace(&mut self.known, one_ways());
-        self.next = if self.known.is_empty() { Time::MAX } else { now + SELDOM };
-        Ok(self.known.difference(&before).cloned().collect())
+        Ok(found)
+    }
+
+    /// Knows the paths of the table from now on; returns the new ones.
+    fn learn(&mut self, listed: Vec<Path>, now: Time) -> Vec<Path> {
+        let before = std::mem::take(&mut self.known);
+        let until = |path: &Path| before.get(path).copied().unwrap_or(now + KEPT);
+        self.known = listed.into_iter().map(|path| (path, until(&path))).collect();
+        self.known.keys().filter(|path| !before.contains_key(path)).copied().collect()
+    }
+
+    /// Commands that add those that are known to a table that another program had removed, for the rest of their time.
+    pub(super) fn again(&self, now: Time) -> String {
+        let lines = self.known.iter().filter(|(_, until)| **until > now + Time::from_secs(1)).map(|(path, until)| {
+            let (Path { client, servers }, Version { name, .. }) = (path, version(path.client));
+            let seconds = (*until - now).as_nanos() / 1_000_000_000;
+            format!("add element inet {TABLE} one_way_{name} {{ {client} . {servers} timeout {seconds}s }}\n")
+        });
+        lines.collect()
     }
 }
 
-/// The paths in the service's table: clients and servers.
-pub(crate) fn one_ways() -> BTreeSet<String> {
-    let of = |Version { name, prefix, .. }: &Version| {
-        let listed = answer(&format!("nft list set inet {TABLE} one_way_{name}"), None);
-        elements(&listed.unwrap_or_default(), *prefix)
+/// The paths in the service's table: clients and servers; `None` without the table.
+pub(crate) fn one_ways() -> Option<Vec<Path>> {
+    let listed = |Version { name, .. }: &Version| {
+        answer(&format!("nft list set inet {TABLE} one_way_{name}"), None).ok().map(|text| elements(&text))
     };
-    VERSIONS.iter().flat_map(of).collect()
+    VERSIONS.iter().map(listed).collect::<Option<Vec<_>>>().map(|each| each.concat())
 }
 
 /// The elements of a set, as `nft` lists it.
-fn elements(text: &str, prefix: u8) -> Vec<String> {
+fn elements(text: &str) -> Vec<Path> {
     let inner =
         text.split_once("elements = {").and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inner, _)| inner);
     let pairs = inner.split(',').filter_map(|element| {
         let words: Vec<&str> = element.split_whitespace().collect();
         let [client, ".", servers, ..] = *words else { return None };
-        Some(format!("client={client} servers={servers}/{prefix}"))
+        Some(Path { client: client.parse().ok()?, servers: servers.parse().ok()? })
     });
     pairs.collect()
 }
@@ -86,8 +120,7 @@ fn elements(text: &str, prefix: u8) -> Vec<String> {
 fn trials(silent: &[[IpAddr; 2]]) -> String {
     let lines = silent.iter().map(|ends| {
         let [client, server] = ends.map(|address| address.to_canonical());
-        let name = if client.is_ipv6() { "ip6" } else { "ip" };
-        format!("add element inet {TABLE} tried_{name} {{ {client} . {server} }}\n")
+        format!("add element inet {TABLE} tried_{} {{ {client} . {server} }}\n", version(client).name)
     });
     lines.collect()
 }
@@ -114,7 +147,8 @@ pub(super) fn observed() -> String {
         let [there, back] = [["s", "d"], ["d", "s"]]
             .map(|[one, other]| format!("{name} {one}addr . tcp {one}port . {name} {other}addr . tcp {other}port"));
         format!(
-            "\t\t{back} @noted_{name} delete @noted_{name} {{ {back} }} return comment \"answered\"\n\
+            "\t\t{back} @noted_{name} delete @noted_{name} {{ {back} }} delete @tried_{name} {{ {name} daddr . {name} saddr }} \
+             return comment \"answered\"\n\
              \t\ttcp flags & (fin | syn | rst | ack) == ack {there} @noted_{name} \
              add @one_way_{name} {{ {name} saddr . {servers} }} return comment \"answered elsewhere\"\n"
         )
@@ -143,6 +177,10 @@ struct Version {
     prefix: u8,
 }
 
+fn version(address: IpAddr) -> &'static Version {
+    &VERSIONS[usize::from(address.is_ipv6())]
+}
+
 /// Networks are the smallest that have routes of their own between providers: all servers of one are answered by the same way.
 const VERSIONS: [Version; 2] = [
     Version { name: "ip", kind: "ipv4_addr", servers: "ip daddr & 255.255.255.0", prefix: 24 },
@@ -166,8 +204,25 @@ mod tests {
         let text = "table inet perigee_pep {\n\tset one_way_ip {\n\t\ttype ipv4_addr . ipv4_addr\n\t\tsize 4096\n\
                     \t\tflags dynamic,timeout\n\t\ttimeout 1h\n\
                     \t\telements = { 10.1.0.2 . 10.3.0.0 expires 59m57s980ms,\n\t\t\t     10.1.0.3 . 10.3.0.0 expires 8s }\n\t}\n}\n";
-        assert_eq!(elements(text, 24), ["client=10.1.0.2 servers=10.3.0.0/24", "client=10.1.0.3 servers=10.3.0.0/24"]);
-        assert!(elements(text.split("elements").next().unwrap(), 24).is_empty());
-        assert!(elements("", 24).is_empty());
+        let said = |text: &str| elements(text).iter().map(Path::to_string).collect::<Vec<_>>();
+        assert_eq!(said(text), ["client=10.1.0.2 servers=10.3.0.0/24", "client=10.1.0.3 servers=10.3.0.0/24"]);
+        assert!(said(text.split("elements").next().unwrap()).is_empty());
+        assert!(said("").is_empty());
+    }
+
+    #[test]
+    fn known_paths_are_added_again_for_the_rest_of_their_hour() {
+        let (mut paths, at) = (Paths::default(), Time::from_secs);
+        let path =
+            |client: &str, servers: &str| Path { client: client.parse().unwrap(), servers: servers.parse().unwrap() };
+        let (four, six) = (path("10.1.0.2", "10.3.0.0"), path("2001:db8:1::2", "2001:db8:3::"));
+        assert_eq!(paths.learn(vec![four], at(100)), [four]);
+        assert_eq!(paths.learn(vec![four, six], at(160)), [six]);
+        assert_eq!(
+            paths.again(at(1100)),
+            "add element inet perigee_pep one_way_ip { 10.1.0.2 . 10.3.0.0 timeout 2600s }\n\
+             add element inet perigee_pep one_way_ip6 { 2001:db8:1::2 . 2001:db8:3:: timeout 2660s }\n"
+        );
+        assert_eq!(paths.again(at(3700)).lines().count(), 1);
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use super::bridge::{self, Port};
 use super::deployment::{lacking, of_link};
 use super::finding::Finding;
+use super::intercept::missing_now;
 use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
@@ -44,11 +45,22 @@ fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {
     findings
 }
 
+/// Rules of a running service that other programs have removed.
+pub(crate) fn removed(config: &Config) -> Option<Finding> {
+    let [tables, rules, routes] = missing_now(config);
+    let fix =
+        "new connections pass by: another program has removed it, and the service puts it back, at last every 10 s: \
+               have that program leave it alone (the log says since when)";
+    let found = format!("{tables} tables, {rules} pairs of policy rules and {routes} routes are missing");
+    (tables + rules + routes > 0).then(|| Finding::new("interception", found, fix.to_owned()))
+}
+
 /// Paths that are passed by because answers do not pass this host.
 pub(crate) fn one_ways() -> Vec<Finding> {
     let fix =
         "answers do not pass this host, and connections pass by: have them pass, or leave the path out of `[allow]`";
-    one_way::one_ways().into_iter().map(|path| Finding::new("one way", path, fix.to_owned())).collect()
+    let paths = one_way::one_ways().unwrap_or_default();
+    paths.iter().map(|path| Finding::new("one way", path.to_string(), fix.to_owned())).collect()
 }
 
 /// Whether this host tracks connections, as far as that can be told; reading the firewall needs a right.

@@ -165,25 +165,49 @@ const MOST: usize = 20;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
 
-    #[test]
-    fn a_received_rate_says_from_which_round_trip_it_holds() {
-        let none = Used { all: 0, others: 0 };
-        let mut state = State {
-            seen: Ok((Rates { send: None, receive: Some(Rate::from_bps(8_000_000)) }, Time::ZERO)),
+    use super::*;
+    use crate::config::Who;
+    use crate::shared::stats::Stats;
+
+    /// A link whose rate of both directions is known.
+    fn state() -> State {
+        let (rate, none) = (Some(Rate::from_bps(8_000_000)), Used { all: 0, others: 0 });
+        State {
+            seen: Ok((Rates { send: rate, receive: rate }, Time::ZERO)),
             used: [none; 2],
             missing: None,
             active: 0,
             subscribers: 0,
             first: Vec::new(),
             classes: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_received_rate_says_from_which_round_trip_it_holds() {
+        let mut state = state();
         for (active, says) in [(0, "3.0"), (1, "3.0"), (4, "12.0")] {
             state.active = active;
             let status = state.status();
             assert!(status.ends_with(&format!("others_bps 0 holds_from_rtt_ms {says}\n")), "{status}");
-            assert!(status.contains("link send rate_bps - used_bps 0 others_bps 0\n"), "{status}");
+            assert!(status.contains("link send rate_bps 8000000 used_bps 0 others_bps 0\n"), "{status}");
         }
+    }
+
+    #[test]
+    fn the_reference_has_the_metrics_that_are_exported_and_no_others() {
+        let stats = Stats::default();
+        stats.usage.of("web", Who::Table("ship".to_owned()));
+        let exported = stats.prometheus(Time::from_secs(5)) + &state().prometheus();
+        let names = exported.lines().filter_map(|line| line.strip_prefix("# TYPE perigee_pep_")?.split(' ').next());
+        let names: BTreeSet<String> = names.map(|name| name.replace("subscriber_", "rule_")).collect();
+        let page = include_str!("../../../../docs/reference/pep.md");
+        let (_, section) = page.split_once("\n## Metrics\n").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next());
+        let told = rows.flat_map(|row| row.trim().trim_end_matches('`').split("`, `")).map(str::to_owned);
+        assert_eq!(told.collect::<BTreeSet<_>>(), names);
     }
 }

@@ -242,17 +242,24 @@ fn accepted(listener: impl std::os::fd::AsFd) -> impl Iterator<Item = OwnedFd> {
 
 fn answer(request: &[u8], metrics: impl Fn() -> String) -> Vec<u8> {
     let text = String::from_utf8_lossy(request);
-    let (status, kind, body) = match text.split(' ').take(2).collect::<Vec<_>>()[..] {
-        ["GET", "/metrics"] if accepts(&text, OPEN_METRICS) => ("200 OK", OPEN_METRICS, open_metrics(&metrics())),
-        ["GET", "/metrics"] => ("200 OK", PROMETHEUS, metrics()),
-        ["GET", "/"] => ("200 OK", "text/html; charset=utf-8", PAGE.concat()),
+    let mut words = text.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    // A query asks for nothing else here.
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") if accepts(&text, OPEN_METRICS) => {
+            ("200 OK", OPEN_METRICS, open_metrics(&metrics()))
+        }
+        ("GET" | "HEAD", "/metrics") => ("200 OK", PROMETHEUS, metrics()),
+        ("GET" | "HEAD", "/") => ("200 OK", "text/html; charset=utf-8", PAGE.concat()),
         _ => ("404 Not Found", PROMETHEUS, "metrics are at /metrics, and drawn at /\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    (head + &body).into_bytes()
+    // An answer to HEAD has the head of that to GET alone (RFC 9110, section 9.3.2).
+    (if method == "HEAD" { head } else { head + &body }).into_bytes()
 }
 
 /// Whether a request accepts a kind of answer, but for its parameters.
@@ -293,6 +300,21 @@ const LONGEST_REQUEST: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_answered_with_a_query_and_to_head_without_a_body() {
+        let said = |line: &str| {
+            let answered = answer(format!("{line} HTTP/1.1\r\n\r\n").as_bytes(), || "open 1\n".to_owned());
+            String::from_utf8(answered).unwrap()
+        };
+        let whole = said("GET /metrics");
+        assert!(whole.starts_with("HTTP/1.1 200 OK\r\n") && whole.ends_with("\r\n\r\nopen 1\n"), "{whole}");
+        assert_eq!(said("GET /metrics?x=1"), whole);
+        assert_eq!(said("HEAD /metrics") + "open 1\n", whole);
+        for line in ["GET /metrics2", "POST /metrics", "GET", ""] {
+            assert!(said(line).starts_with("HTTP/1.1 404 "), "{line}");
+        }
+    }
 
     #[test]
     fn a_socket_that_was_left_is_replaced_and_no_other_file() {

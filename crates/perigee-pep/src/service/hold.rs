@@ -312,7 +312,7 @@ impl Holding {
         self.log(waiting, &Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) });
         match kind {
             // The client has its own timeout.
-            ErrorKind::TimedOut => self.shared.silence.on_silence(waiting.ends, waiting.began),
+            ErrorKind::TimedOut => self.shared.silence.on_silence(waiting.ends),
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
                 let message = unreachable(&waiting.syn, kind == ErrorKind::NetworkUnreachable);
                 let client = waiting.packet.source;
@@ -380,7 +380,6 @@ impl Handler for Holding {
             }
             return Ok(());
         }
-        self.shared.silence.on_answer(now);
         waiting.deadline = now + ACCEPTED_WITHIN;
         let (ends, syn) = (waiting.ends, waiting.syn.clone());
         let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
@@ -406,7 +405,7 @@ impl Handler for Holding {
         let Some(waiting) = self.remove(key) else { return };
         if waiting.server.is_some() {
             // The client has its own timeout.
-            self.shared.silence.on_silence(waiting.ends, waiting.began);
+            self.shared.silence.on_silence(waiting.ends);
             self.log(&waiting, outcome);
         }
     }

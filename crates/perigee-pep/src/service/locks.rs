@@ -1,5 +1,6 @@
 //! The lock of the interception within a network namespace, which ends with the process.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
@@ -35,6 +36,12 @@ pub(crate) fn lock_interception(config: &Config, log: &Log) -> Result<Option<Uni
         }
         Err(error) => Err(ServiceError::system(NAME)(error)),
     }
+}
+
+/// Whether a service intercepts connections in this network namespace, or another program has its name.
+pub(crate) fn is_locked() -> bool {
+    let own = format!(" @{NAME}");
+    fs::read_to_string("/proc/net/unix").is_ok_and(|all| all.lines().any(|line| line.ends_with(&own)))
 }
 
 /// Who has the name.

@@ -6,8 +6,9 @@ pub(crate) mod checks;
 mod embedded;
 mod hold;
 pub(crate) mod listener;
-mod locks;
+pub(crate) mod locks;
 mod own;
+mod repair;
 pub(crate) mod succession;
 pub(crate) mod worker;
 
@@ -28,6 +29,7 @@ use self::checks::{check_descriptors, connections};
 use self::hold::{Hold, Waited};
 use self::listener::{addresses, Listener};
 use self::locks::lock_interception;
+use self::repair::Repair;
 use self::succession::new::Inherited;
 use self::succession::{bequeath, Succession};
 use self::worker::{Configuration, Order, Worker};
@@ -37,9 +39,8 @@ use crate::event_loop::{Command, Thread};
 use crate::host::at_end::{rest_if_ending, AtEnd};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
-use crate::host::intercept::{Interception, Missing};
+use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
-use crate::host::one_way::Paths;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::link::{self, Division, Report};
@@ -166,8 +167,8 @@ struct Service {
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
-    /// Those whose answers do not pass this host.
-    one_ways: (Paths, usize),
+    /// Paths that have been counted whose answers do not pass this host.
+    one_ways: usize,
     kept: Kept,
     succession: Succession,
     began: Time,
@@ -175,11 +176,7 @@ struct Service {
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
-    /// When rules are put back again at the earliest.
-    put_back_next: Time,
-    /// How long after that, and the last line about it.
-    put_back_pause: Time,
-    put_back_said: String,
+    repair: Repair,
     /// When those who have metrics of their own are chosen next.
     round: Time,
     /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
@@ -235,15 +232,13 @@ impl Service {
             report,
             hold,
             interception,
-            one_ways: <(Paths, usize)>::default(),
+            one_ways: 0,
             kept,
             succession,
             began: monotonic(),
             deadline: None,
             passes_by: false,
-            put_back_next: Time::ZERO,
-            put_back_pause: Time::ZERO,
-            put_back_said: String::new(),
+            repair: Repair::default(),
             round: monotonic() + ROUND,
             peak: (0, 0),
         })
@@ -355,38 +350,16 @@ impl Service {
         }
     }
 
-    /// Puts back what another program has removed of the interception, as one that loads the firewall anew.
+    /// Puts back what another program has removed of the interception.
     fn put_back(&mut self) {
         let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) else {
             return;
         };
-        let now = monotonic();
-        if self.deadline.is_some() || now < self.put_back_next {
-            return;
-        }
-        let missing = interception.missing(&self.config);
-        if missing == Missing::default() {
-            return;
-        }
-        if now > self.put_back_next + PUT_BACK_MOST {
-            self.put_back_pause = Time::ZERO;
-            self.put_back_said.clear();
-        }
-        // Another program may remove them each time.
-        self.put_back_pause = (self.put_back_pause + self.put_back_pause).clamp(PUT_BACK, PUT_BACK_MOST);
-        self.put_back_next = now + self.put_back_pause;
-        // With new connections, until the limit is looked at again.
-        self.passes_by = false;
-        let said = match interception.update(&self.config, transparent) {
-            Ok(()) => {
-                self.shared.stats.put_back.iter().zip(missing).for_each(|(counter, count)| counter.add(count));
-                "interception put back reason=\"another program has removed rules of it\"".to_owned()
-            }
-            Err(error) => format!("interception: {error}"),
-        };
-        if self.put_back_said != said {
-            self.put_back_said.clone_from(&said);
-            self.shared.log.line(said);
+        if self.deadline.is_none()
+            && self.repair.follow(interception, (&self.config, transparent), &self.shared, monotonic())
+        {
+            // With new connections, until the limit is looked at again.
+            self.passes_by = false;
         }
     }
 
@@ -415,16 +388,18 @@ impl Service {
 
     /// Lets connections of clients pass by whose servers' answers do not pass this host.
     fn pass_one_ways(&mut self) {
-        let intercepting = self.interception.as_ref().zip(self.config.transparent.as_ref());
-        if !intercepting.is_some_and(|(interception, transparent)| interception.finds_paths(transparent)) {
+        let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) else {
+            return;
+        };
+        if !interception.finds_paths(transparent) {
             return;
         }
-        let (paths, counted) = &mut self.one_ways;
+        let paths = &mut interception.paths;
         match paths.follow(|| self.shared.silence.take(), monotonic()) {
             Ok(found) => found.into_iter().for_each(|path| self.shared.log.line(format!("one way {path} passed by"))),
             Err(error) => self.shared.log.once(format!("one way paths are not found: {error}")),
         }
-        self.shared.stats.one_ways.change(counted, paths.len());
+        self.shared.stats.one_ways.change(&mut self.one_ways, paths.len());
     }
 
     fn on_signal(&mut self, signal: i32) {
@@ -546,9 +521,6 @@ impl Service {
 
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
-/// Time between two attempts to put rules back: the first, which doubles, and the longest, after which it is the first again.
-const PUT_BACK: Time = Time::from_secs(1);
-const PUT_BACK_MOST: Time = Time::from_secs(60);
 /// Time between choices of who has metrics of their own.
 const ROUND: Time = Time::from_secs(10);
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.

@@ -378,12 +378,7 @@ impl Handler for Worker {
     fn on_event(&mut self, key: Key, socket: usize, event: Readiness) -> Result<(), Outcome> {
         let now = self.event_loop.now();
         let Some(connection) = self.event_loop.get_mut(key) else { return Ok(()) };
-        let was_connecting = !connection.account.is_connected();
-        let done = connection.on_event([Side::Client, Side::Server][socket], event, now);
-        if was_connecting && connection.account.is_connected() {
-            self.shared.silence.on_answer(now);
-        }
-        done
+        connection.on_event([Side::Client, Side::Server][socket], event, now)
     }
 
     /// Moves at most [`BUDGET`] bytes in each direction.
@@ -400,7 +395,7 @@ impl Handler for Worker {
         let has_timed_out = connection.relay.failure(Side::Server) == Some(io::ErrorKind::TimedOut);
         let is_late = now >= account.began + account.rule.connect_timeout;
         if outcome.end == End::Unreached && (is_late || has_timed_out) {
-            self.shared.silence.on_silence(account.ends, account.began);
+            self.shared.silence.on_silence(account.ends);
         }
         connection.close(outcome, &self.shared, now);
     }

@@ -1,39 +1,25 @@
-//! Servers that have not answered while others did.
+//! Servers that have not answered.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use perigee_units::Time;
-
-/// Clients and their silent servers, and when a server has answered last.
+/// Clients and their silent servers.
 #[derive(Debug, Default)]
-pub(crate) struct Silence {
-    /// In nanoseconds; 0: none ever.
-    answered: AtomicU64,
-    silent: Mutex<Vec<[IpAddr; 2]>>,
-}
+pub(crate) struct Silence(Mutex<Vec<[IpAddr; 2]>>);
 
 impl Silence {
-    /// A server has answered.
-    pub(crate) fn on_answer(&self, now: Time) {
-        self.answered.store(now.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// A server that was dialled at `began` has not answered. In an outage of the link no server answers: that says nothing about this
-    /// one, unless none ever did.
-    pub(crate) fn on_silence(&self, [client, server]: [SocketAddr; 2], began: Time) {
-        let answered = self.answered.load(Ordering::Relaxed);
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        let ends = [client.ip(), server.ip()];
-        if (answered == 0 || answered >= began.as_nanos()) && silent.len() < MOST && !silent.contains(&ends) {
+    /// A client's server has not answered.
+    pub(crate) fn on_silence(&self, ends: [SocketAddr; 2]) {
+        let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = ends.map(|end| end.ip());
+        if silent.len() < MOST && !silent.contains(&ends) {
             silent.push(ends);
         }
     }
 
     /// Those since the last call.
     pub(crate) fn take(&self) -> Vec<[IpAddr; 2]> {
-        std::mem::take(&mut *self.silent.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -45,16 +31,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_silent_if_others_answered_meanwhile_or_none_ever_did() {
-        let (silence, at) = (Silence::default(), Time::from_secs);
-        let ends = |last| ["10.1.0.2:5".parse().unwrap(), SocketAddr::from(([10, 3, 0, last], 80))];
-        silence.on_silence(ends(1), at(1));
-        silence.on_silence(ends(1), at(2));
-        silence.on_answer(at(40));
-        silence.on_silence(ends(2), at(41));
-        silence.on_silence(ends(3), at(39));
-        let servers: Vec<_> = silence.take().into_iter().map(|[_, server]| server).collect();
-        assert_eq!(servers, [ends(1)[1].ip(), ends(3)[1].ip()]);
+    fn a_silent_server_is_told_once_for_each_client_and_no_more_than_are_tried() {
+        let silence = Silence::default();
+        let ends = |client| [SocketAddr::from(([10, 1, 0, client], 5)), "10.3.0.1:80".parse().unwrap()];
+        for client in (0..=u8::MAX).chain(0..9) {
+            silence.on_silence(ends(client));
+        }
+        let clients: Vec<_> = silence.take().into_iter().map(|[client, _]| client).collect();
+        assert_eq!(clients, (0..64).map(|client| ends(client)[0].ip()).collect::<Vec<_>>());
         assert!(silence.take().is_empty());
     }
 }

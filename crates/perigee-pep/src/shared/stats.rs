@@ -38,6 +38,8 @@ pub(crate) struct Stats {
     pub(crate) unwritten: Counter,
     /// Tables, pairs of policy rules, and routes that other programs had removed.
     pub(crate) put_back: [Counter; 3],
+    /// How many of each are missing now.
+    pub(crate) missing: [Gauge; 3],
     pub(crate) usage: Usage,
 }
 
@@ -90,7 +92,7 @@ impl Stats {
         let mut out = format!(
             "state {state}\nprocess {}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
              tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\none_way_paths {}\n\
-             unlogged {}\nunwritten {}\n{}",
+             unlogged {}\nunwritten {}\nput_back{}\ninterception_missing{}\n",
             std::process::id(),
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
@@ -105,7 +107,8 @@ impl Stats {
             self.one_ways.get(),
             self.unlogged.get(),
             self.unwritten.get(),
-            self.put_back().map(|(what, count)| format!("put_back_{what} {count}\n")).concat(),
+            of_interception(self.put_back.each_ref().map(Counter::get), |what, count| format!(" {what} {count}")).concat(),
+            of_interception(self.missing.each_ref().map(Gauge::get), |what, count| format!(" {what} {count}")).concat(),
         );
         for (name, rule) in self.usage.rules() {
             let _ = write!(
@@ -142,10 +145,6 @@ impl Stats {
         out
     }
 
-    fn put_back(&self) -> [(&'static str, u64); 3] {
-        std::array::from_fn(|at| (["tables", "policy_rules", "routes"][at], self.put_back[at].get()))
-    }
-
     /// In the text format of Prometheus.
     pub(crate) fn prometheus(&self, running: Time) -> String {
         let mut out = String::new();
@@ -173,8 +172,10 @@ impl Stats {
             family(&mut out, name, kind, help, &[(String::new(), value)]);
         }
         let help = "What other programs had removed of the interception, and was put back.";
-        let rows = self.put_back().map(|(what, count)| (format!("{{what=\"{what}\"}}"), count));
-        family(&mut out, "put_back_total", "counter", help, &rows);
+        let rows = |counts| of_interception(counts, |what, count| (format!("{{what=\"{what}\"}}"), count));
+        family(&mut out, "put_back_total", "counter", help, &rows(self.put_back.each_ref().map(Counter::get)));
+        let help = "What is missing of the interception, removed by another program and not put back yet.";
+        family(&mut out, "interception_missing", "gauge", help, &rows(self.missing.each_ref().map(Gauge::get)));
         let rules = self.usage.rules().into_iter().map(|(rule, totals)| (format!("rule=\"{rule}\""), totals));
         families(&mut out, "rule", &rules.collect::<Vec<_>>());
         let subscribers = self.usage.subscribers().into_iter();
@@ -182,6 +183,12 @@ impl Stats {
         families(&mut out, "subscriber", &rows.collect::<Vec<_>>());
         out
     }
+}
+
+/// The kinds of rules and routes that other programs remove, each with its number.
+fn of_interception<T>(counts: [u64; 3], each: impl Fn(&str, u64) -> T) -> [T; 3] {
+    let [tables, rules, routes] = counts;
+    [each("tables", tables), each("policy_rules", rules), each("routes", routes)]
 }
 
 #[cfg(test)]
@@ -203,11 +210,13 @@ mod tests {
         web().add(Count::LimitedUs(Side::Client, Cause::Path), 2_500_000);
         web().add(Count::Queued, 77);
         stats.put_back[1].add(2);
+        stats.missing[0].add(1);
         assert_eq!(
             stats.status(Time::from_secs(5), "running").replace(&std::process::id().to_string(), "77"),
             "state running\nprocess 77\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
              tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\none_way_paths 0\n\
-             unlogged 0\nunwritten 0\nput_back_tables 0\nput_back_policy_rules 2\nput_back_routes 0\n\
+             unlogged 0\nunwritten 0\nput_back tables 0 policy_rules 2 routes 0\n\
+             interception_missing tables 1 policy_rules 0 routes 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0 \
              queue_bytes 77 pages 0 saved_us 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0 \
@@ -220,6 +229,7 @@ mod tests {
             "# TYPE perigee_pep_connections gauge",
             "perigee_pep_connections 2",
             "perigee_pep_put_back_total{what=\"policy_rules\"} 2",
+            "perigee_pep_interception_missing{what=\"tables\"} 1",
             "perigee_pep_rule_bytes_total{rule=\"web\",direction=\"down\",leg=\"client\"} 1000",
             "# TYPE perigee_pep_rule_round_trip_seconds summary",
             "perigee_pep_rule_round_trip_seconds_sum{rule=\"web\",leg=\"server\"} 1.2",

@@ -4,11 +4,13 @@ use std::fs;
 use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::networks::doctor;
 use crate::operation::interception;
 use crate::transfers::TRANSPARENT;
 use crate::world::{accept, bytes, ip, read_all, until, Host, Service, World};
@@ -312,11 +314,48 @@ fn what_another_program_removes_is_put_back_and_counted() {
     }
 }
 
+#[test]
+fn one_who_removes_the_rules_again_and_again_is_seen_until_they_are_whole() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let settings = format!(
+        "[service]\nmetrics = \"127.0.0.1:9100\"\ncontrol = \"{}\"\n",
+        world.folder.path().join("control").display()
+    );
+    let service = world.start(&TRANSPARENT.replace("[service]\n", &settings));
+    let path = world.folder.path().join("pep.toml");
+    let missing = || {
+        let status = world.ask("status");
+        status.lines().find_map(|line| line.strip_prefix("interception_missing ").map(str::to_owned)).unwrap()
+    };
+    assert_eq!(missing(), "tables 0 policy_rules 0 routes 0");
+    assert!(!doctor(&world.router, &path).iter().any(|line| line.starts_with("interception: ")));
+    // The third pause is four seconds.
+    until(|| {
+        let mut remove = Command::new("nft");
+        let remove = remove.args(["delete", "table", "inet", "perigee_pep"]);
+        let _ = world.router.enter(|| remove.output());
+        put_back(&world)[0] >= 3 && missing() == "tables 1 policy_rules 0 routes 0"
+    });
+    let mut metrics = world.router.connect("127.0.0.1:9100");
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let text = String::from_utf8(read_all(&mut metrics).0).unwrap();
+    assert!(text.contains("\nperigee_pep_interception_missing{what=\"tables\"} 1\n"), "{text}");
+    let said = doctor(&world.router, &path);
+    assert!(said.iter().any(|line| line.starts_with("interception: 1 tables, 0 pairs")), "{said:#?}");
+    service.await_line(&["interception off tables=1 policy_rules=0 routes=0 put_back_in_s="]);
+    service.await_line(&["interception whole after_s="]);
+    assert_eq!(missing(), "tables 0 policy_rules 0 routes 0");
+    works(&world, &service, &listener);
+    let log = service.stop();
+    assert_eq!(log.iter().filter(|line| line.starts_with("interception ")).count(), 3, "{log:#?}");
+}
+
 /// How many tables, pairs of policy rules and routes the service has put back.
 fn put_back(world: &World) -> Vec<u64> {
     let status = world.ask("status");
-    let of_line = |line: &str| line.strip_prefix("put_back_")?.split_once(' ')?.1.parse().ok();
-    status.lines().filter_map(of_line).collect()
+    let line = status.lines().find_map(|line| line.strip_prefix("put_back ")).unwrap();
+    line.split(' ').filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]

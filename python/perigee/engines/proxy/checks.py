@@ -71,7 +71,7 @@ def _interception(transparent: dict[str, Any] | None, config: Path) -> Iterator[
         yield Check(
             name, where is not None, where or "not installed", INTERCEPTION, "" if where else f"apt install {package}"
         )
-    begin = f"start the service as root: perigee pep run {config}"
+    begin = f"start the service as root: perigee pep run {config}; if it runs, another program removes it (its log)"
     if nft := _program("nft"):
         done = _said(nft, "list", "table", "inet", "perigee_pep")
         there = done.returncode == 0

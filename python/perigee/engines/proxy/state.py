@@ -42,7 +42,7 @@ def parsed(text: str, at_s: float) -> ProxyState:
         RunError: the output is not a status.
 
     Examples:
-        >>> state = parsed("state running\nopen 2\nrule web open 1 bytes_up 64\nlink shared no reason \"x\"\n", 5.0)
+        >>> state = parsed("state running\nopen 2\nrule web open 1 bytes_up 64\nput_back tables 0 routes 1\n", 5.0)
         >>> state.state, state.totals, state.rules
         ('running', {'open': 2}, {'web': {'open': 1, 'bytes_up': 64}})
         >>> parsed("hello world\n", 5.0)
@@ -68,7 +68,7 @@ def _read(words: list[str], into: ProxyState) -> str:
             into.rules[name] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
         case ["leg", rule, side, *rest]:
             into.legs[rule, side] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
-        case ["link" | "subscriber", *_]:
+        case ["link" | "subscriber" | "put_back" | "interception_missing", *_]:
             pass
         case [name, value]:
             into.totals[name] = int(value)
