@@ -88,7 +88,8 @@ of these, miss {missed}, and are undecided in the others.
 
 Packets per round trip in 5.1.1 are the median of a run's stretches of 5 s. That was chosen after the figures of a \
 twin were seen ([why](../decisions/118-near-is-what-a-seed-could-decide.md)), and does not see a sender \
-that fills the path for less than half of the time.
+that fills the path for less than half of the time. The mean of the slowest tenth in 5.2.3 was chosen after figures of \
+twins, too ([why](../decisions/126-short-transfers-are-many.md)).
 """
 NEAR_WORDS = """
 ## Twins near a threshold

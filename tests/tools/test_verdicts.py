@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from perigee.evaluation.rules import Rule, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from types import ModuleType
 
 TIMES = Rule("at most 1.25 times CUBIC's", of_cubic=1.25)
@@ -88,11 +90,23 @@ def test_only_criteria_whose_reduced_size_lacks_cells_are_pairs(verdicts: Module
 
 
 @pytest.mark.parametrize(("verdict", "said"), [("undecided", True), ("pass", False)])
-def test_figures_of_one_seed_are_printed_while_that_seed_misses(verdicts: ModuleType, verdict: str, said: bool) -> None:
+def test_figures_of_one_seed_are_printed_while_that_seed_misses(
+    verdicts: ModuleType, verdict: str, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = tmp_path / "traced.toml"
+    miss = {
+        "part": "whole",
+        "criterion": "5.2.3",
+        "twin": "cubic_beta",
+        "seed": 1,
+        "why": "By seed 1, one cell is open.",
+    }
+    traced.write_text("[[miss]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in miss.items()))
+    monkeypatch.setattr(verdicts, "TRACED", traced)
     row = {"verdicts": {"cubic": ["pass"] * 2, "cubic_beta": [verdict, "undecided"]}, "days": ["Monday", "Tuesday"]}
     whole = {"date": "today", "rows": {"5.2.3": [row]}}
     page = verdicts.page({"sizes": None, "near": None, "whole": whole}, ["5.2.3"])
-    assert ("By seed 1, one of 72 cells" in page) is said
+    assert ("By seed 1, one cell is open." in page) is said
     assert ("it was not traced" in page) is not said
     assert "Monday to Tuesday, `tools" in page
     assert "today" not in page

@@ -169,6 +169,7 @@ impl ResponseLog {
                 p95_ms: took.quantile_ms(0.95),
                 p99_ms: took.quantile_ms(0.99),
                 max_ms: took.max().map(Time::as_millis_f64),
+                slowest_tenth_ms: took.mean_of_largest_ms(0.1),
                 handshake_mean_ms: (took.count() > 0).then(|| counts.handshake_ns as f64 / took.count() as f64 / 1e6),
             });
         }
@@ -234,6 +235,8 @@ mod tests {
             (vec![2, 2], vec![0, 2], vec![1, 0])
         );
         assert_eq!((responses.mean_ms, responses.handshake_mean_ms), (vec![None, Some(150.0)], vec![None, Some(10.0)]));
+        let slowest = responses.slowest_tenth_ms[1].expect("two completed");
+        assert!((slowest - 200.0).abs() <= 1.0, "{slowest} ms");
         // The one before the warm-up's end is a row all the same, and so are those that did not complete.
         assert_eq!(exchanges.number, [0, 1, 2, 3, 4]);
         assert_eq!(exchanges.duration_ms[1..], [Some(90.0), Some(190.0), None, None]);

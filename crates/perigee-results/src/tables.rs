@@ -235,6 +235,7 @@ table!(Responses, ResponseRow, "responses",
     p95_ms: Option<f64>, "ms", "95th percentile of their durations.";
     p99_ms: Option<f64>, "ms", "99th percentile of their durations.";
     max_ms: Option<f64>, "ms", "Longest of their durations.";
+    slowest_tenth_ms: Option<f64>, "ms", "Mean of the slowest tenth of their durations.";
     handshake_mean_ms: Option<f64>, "ms", "Mean time that the handshake took of that.";
 });
 
