@@ -3,15 +3,20 @@
 use std::fs;
 
 use super::bridge::{self, Port};
+use super::congestion;
 use super::deployment::lacking;
 use super::finding::Finding;
 use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
-/// Returns obstacles of this host to a configuration's interception; nothing without interception.
+/// Returns what this host lacks of a configuration, and what of it is an obstacle to interception.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
-    let Some(transparent) = &config.transparent else { return Vec::new() };
+    let unknown = congestion::unknown(config).into_iter();
+    unknown.chain(config.transparent.iter().flat_map(|transparent| obstacles(config, transparent))).collect()
+}
+
+fn obstacles(config: &Config, transparent: &Transparent) -> Vec<Finding> {
     let ports = Port::all(transparent);
     let lacking = lacking(config, transparent, &ports);
     let transparent = &bridge::at_ip(transparent, &ports);
