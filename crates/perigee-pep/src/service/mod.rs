@@ -112,6 +112,11 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let newer = Arc::new(OnceLock::new());
     let (records, last_accounts) = match config.accounting.clone().zip(accounts) {
         Some((accounting, file)) => {
+            // A process that this one replaces may still write.
+            let killed = if inherited.standing().is_none() { accounting::of_killed(file.as_ref()) } else { None };
+            if let Some(said) = killed {
+                log.line(said);
+            }
             let (records, messages) = Records::new(&accounting);
             let writer = AccountWriter::start(accounting, file, (&records, messages), stats.clone(), log.clone())?;
             let newer = newer.clone();
