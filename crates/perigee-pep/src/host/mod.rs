@@ -5,6 +5,7 @@ pub(crate) mod bridge;
 pub(crate) mod channel;
 pub(crate) mod clock;
 pub(crate) mod confinement;
+pub(crate) mod congestion;
 pub(crate) mod counters;
 pub(crate) mod deployment;
 mod finding;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::bridge::{self, Port};
+use super::congestion;
 use super::deployment::{lacking, of_link};
 use super::finding::Finding;
 use super::intercept::missing_now;
@@ -10,10 +11,10 @@ use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
-/// Returns obstacles of this host to a configuration's interception and to the shared link.
+/// Returns what this host lacks of a configuration, and what of it is an obstacle to interception and to the shared link.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
-    let of_interception = config.transparent.as_ref().map(|transparent| of_interception(config, transparent));
-    of_interception.into_iter().flatten().chain(of_link(config)).collect()
+    let of_interception = config.transparent.iter().flat_map(|transparent| of_interception(config, transparent));
+    congestion::unknown(config).into_iter().chain(of_interception).chain(of_link(config)).collect()
 }
 
 fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {

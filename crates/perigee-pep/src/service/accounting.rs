@@ -139,6 +139,13 @@ pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError
     })
 }
 
+/// What the end of the file says of who wrote to it before this service started.
+pub(crate) fn of_killed(file: Option<&File>) -> Option<String> {
+    let is_torn = file.and_then(ends_within_line)?;
+    let said = "accounting: the file ends within a line: who wrote there was killed, or ended on a full disk, and wrote no more";
+    is_torn.then(|| said.to_owned())
+}
+
 /// Opens it in a service that runs, for lines that went to `old` until now. What has become of that file is no reason to refuse a
 /// configuration.
 ///
@@ -464,7 +471,9 @@ mod tests {
         let (records, writer, _) = start(&accounting(Path::new("/dev/full")), &stats);
         assert!(records.keep(&left.lines[0]));
         stats.unwritten.add(left.lost);
-        assert!(records.configure(new.clone(), Destination::New(open(&new).unwrap())));
+        let file = open(&new).unwrap();
+        assert!(of_killed(file.as_ref()).unwrap().contains("ends within a line"));
+        assert!(records.configure(new.clone(), Destination::New(file)));
         assert_eq!(end(records, writer), Unwritten::default());
         let text = fs::read_to_string(&path).unwrap();
         let (torn, whole) = text.split_once('\n').unwrap();

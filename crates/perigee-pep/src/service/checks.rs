@@ -7,10 +7,12 @@ use std::thread;
 
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
+use super::accounting;
 use super::listener::addresses;
 use crate::config::Config;
 use crate::error::ServiceError;
 use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::{link, tunnel};
 
 /// Reads a configuration.
 ///
@@ -20,6 +22,34 @@ pub fn read(path: &Path) -> Result<Config, ServiceError> {
     let text = fs::read_to_string(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     Ok(Config::parse(&text, &path.display().to_string(), cores)?)
+}
+
+/// Reads a configuration, and checks the files that it names.
+///
+/// # Errors
+/// As [`read`], and if a service could not start with these files.
+pub(crate) fn read_and_check(path: &Path) -> Result<Config, ServiceError> {
+    let config = read(path)?;
+    tunnel::check(&config)?;
+    link::check(&config)?;
+    config.accounting.as_ref().map_or(Ok(()), accounting::check)?;
+    Ok(config)
+}
+
+/// What of a new configuration this process cannot do, in words; it was started with `started`.
+pub(super) fn waiting(started: &Config, new: &Config) -> Option<String> {
+    let of_control = started.control != new.control;
+    let changed = [
+        ("workers", started.workers != new.workers),
+        ("metrics", started.metrics != new.metrics),
+        ("confine", started.confine != new.confine),
+        ("control", of_control),
+    ];
+    let changed = changed.into_iter().filter(|(_, is_other)| *is_other);
+    let keys: Vec<String> = changed.map(|(key, _)| format!("`{key}`")).collect();
+    // Who upgrades a process finds it by its control socket.
+    let until = if of_control { "a restart" } else { "an upgrade or a restart" };
+    (!keys.is_empty()).then(|| format!("changes with {until} only: {} in `[service]`", keys.join(", ")))
 }
 
 /// Maximum number of connections: as configured, and as descriptors allow.

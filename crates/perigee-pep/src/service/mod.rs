@@ -25,7 +25,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use self::accounting::AccountWriter;
 use self::answers::{control_socket, Answers, Control};
-use self::checks::{check_descriptors, connections};
+use self::checks::{check_descriptors, connections, waiting};
 use self::hold::{Hold, Waited};
 use self::listener::{addresses, Listener};
 use self::locks::lock_interception;
@@ -113,6 +113,11 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let newer = Arc::new(OnceLock::new());
     let (records, last_accounts) = match config.accounting.clone().zip(accounts) {
         Some((accounting, file)) => {
+            // A process that this one replaces may still write.
+            let killed = if inherited.standing().is_none() { accounting::of_killed(file.as_ref()) } else { None };
+            if let Some(said) = killed {
+                log.line(said);
+            }
             let (records, messages) = Records::new(&accounting);
             let writer = AccountWriter::start(accounting, file, (&records, messages), stats.clone(), log.clone())?;
             let newer = newer.clone();
@@ -155,6 +160,8 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
 /// A running service.
 struct Service {
     path: PathBuf,
+    /// That of the start: reloads change less than all of it.
+    started: Arc<Config>,
     config: Arc<Config>,
     shared: Arc<Shared>,
     /// Those that the workers have, for the next process.
@@ -201,6 +208,7 @@ impl Service {
         kept: Kept,
         inherited: &mut Inherited,
     ) -> Result<Self, ServiceError> {
+        let started = config.clone();
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
@@ -223,6 +231,7 @@ impl Service {
         interception.iter_mut().for_each(Interception::own);
         Ok(Self {
             path: path.to_owned(),
+            started,
             config,
             shared,
             listeners,
@@ -434,11 +443,11 @@ impl Service {
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
     }
 
-    fn reload_and_tell(&mut self) -> Result<(), ServiceError> {
+    fn reload_and_tell(&mut self) -> Result<String, ServiceError> {
         self.kept.manager.tell("RELOADING=1");
         let done = self.reload();
         self.shared.log.line(match &done {
-            Ok(()) => "reloaded".to_owned(),
+            Ok(said) => said.clone(),
             Err(error) => format!("the old configuration stays: {error}"),
         });
         // The host may have changed too.
@@ -449,9 +458,10 @@ impl Service {
         done
     }
 
-    /// Reloads the configuration; if any of it is refused, the old one stays.
-    fn reload(&mut self) -> Result<(), ServiceError> {
+    /// Reloads the configuration, and returns what to say; if any of it is refused, the old one stays.
+    fn reload(&mut self) -> Result<String, ServiceError> {
         let mut read = read(&self.path)?;
+        let waiting = waiting(&self.started, &read).map(|waiting| format!("; {waiting}"));
         // Threads, confinement and the sockets of the service itself stay those of the start.
         read.workers = self.workers.len();
         if read.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
@@ -515,7 +525,7 @@ impl Service {
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
         self.config = config;
-        Ok(())
+        Ok(format!("reloaded{}", waiting.unwrap_or_default()))
     }
 }
 

@@ -194,10 +194,13 @@ fn a_file_that_cannot_be_opened_is_an_error_before_anything_starts() {
                 [[forward]]\nlisten = \"127.0.0.1:9\"\ntarget = \"127.0.0.1:10\"\n\
                 [accounting]\nfile = \"/no/such/folder/use.jsonl\"\n";
     fs::write(&path, text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg("run").arg(&path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("pep.toml:9: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not"), "{said}");
+    for command in ["run", "check", "doctor"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg(command).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let line = "pep.toml:9: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not";
+        assert!(said.contains(line), "{command}: {said}");
+    }
 }
 
 #[test]

@@ -212,9 +212,9 @@ const RUNNING: &str = "running";
 /// Requests of a new process, the first with its version after a space.
 const OFFER: &str = "offer";
 const RELOAD: &[u8] = b"reload";
-/// Answers to them.
+/// Answers to them, the second with what else is to be said.
 const ALL: &[u8] = b"all";
-const RELOADED: &[u8] = b"reloaded";
+const RELOADED: &str = "reloaded";
 /// Steps of both.
 const READY: &[u8] = b"ready";
 const YOURS: &[u8] = b"yours";

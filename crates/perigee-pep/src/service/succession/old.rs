@@ -9,7 +9,7 @@ use rustix::event::Timespec;
 
 use super::{
     expect, numbers, reason, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, LOST, METRICS, NEW_PROCESS,
-    OFFER, OLDER, PATIENCE, READY, RELOAD, RELOADED, RUNS, SUCCESSORS, TAKEN, UNWRITTEN, WAITS, YOURS,
+    OFFER, OLDER, PATIENCE, READY, RELOAD, RUNS, SUCCESSORS, TAKEN, UNWRITTEN, WAITS, YOURS,
 };
 use crate::event_loop::Command;
 use crate::host::at_end::rest_if_ending;
@@ -52,7 +52,7 @@ impl Service {
             _ if standing.is_ending => "the service is being stopped".to_owned(),
             Some((OFFER, version)) => return self.hand_over(channel, answers, version),
             None if asked.bytes == RELOAD => match self.reload_and_tell() {
-                Ok(()) => String::from_utf8_lossy(RELOADED).into_owned(),
+                Ok(said) => said,
                 Err(error) => error.to_string(),
             },
             _ => "it asks for what this version does not know".to_owned(),
