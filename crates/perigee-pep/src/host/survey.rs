@@ -50,8 +50,8 @@ fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {
 pub(crate) fn removed(config: &Config) -> Option<Finding> {
     let [tables, rules, routes] = missing_now(config);
     let fix =
-        "new connections pass by: another program has removed it, and the service puts it back, at last every 10 s: \
-               have that program leave it alone (the log says since when)";
+        "new connections pass by, or fail if the table is there: have the other program that removes them leave them alone; \
+               the service puts them back, at last every 10 s, and its log says since when";
     let found = format!("{tables} tables, {rules} pairs of policy rules and {routes} routes are missing");
     (tables + rules + routes > 0).then(|| Finding::new("interception", found, fix.to_owned()))
 }

@@ -78,7 +78,7 @@ impl Repair {
                 let [tables, rules, routes] = missing;
                 shared.log.line(format!(
                     "interception off tables={tables} policy_rules={rules} routes={routes} put_back_in_s={:.1} \
-                     reason=\"another program removes it again and again; it is put back less and less often, at last every {LONGEST}\"",
+                     reason=\"it was removed again, or cannot be put back; the next try is later each time, at last every {LONGEST}\"",
                     (self.next - now).as_secs_f64()
                 ));
                 self.off_since = Some(now);
