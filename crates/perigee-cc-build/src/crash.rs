@@ -1,9 +1,10 @@
 //! A compiler that crashes says so at length, and little of it is about the author's file: one line takes its place.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
-/// What a compiler says of a division that BPF's instructions before the fourth set do not have: clang 14 crashes on it.
+/// Part of each message about a division that BPF lacked before its fourth instruction set: clang 14 crashes on it.
 const SIGNED: &str = "igned division";
 /// How lines begin with which the words of a crash begin.
 const BEGINNINGS: &[&str] = &[
@@ -37,11 +38,10 @@ pub(crate) fn condensed(source: &Path, messages: &str, division: Option<&str>) -
         let function = messages.lines().find_map(|line| line.strip_prefix("In function: "));
         let within =
             function.filter(|_| !place.contains(':')).map_or_else(String::new, |name| format!(", in `{name}`"));
-        text += &format!(
-            "{place}: error: signed division{within}, which the compiler has not for BPF: divide unsigned numbers, or the magnitudes\n"
-        );
+        let lacks = "which the compiler has not for BPF: divide unsigned numbers, or the magnitudes";
+        let _ = writeln!(text, "{place}: error: signed division{within}, {lacks}");
     } else if !text.contains("internal compiler error") {
-        text += &format!("{}:1: error: the compiler crashed: {}\n", source.display(), said.trim());
+        let _ = writeln!(text, "{}:1: error: the compiler crashed: {}", source.display(), said.trim());
     }
     text
 }
