@@ -13,6 +13,7 @@
 
 pub mod bounded;
 mod confinement;
+mod crash;
 mod hints;
 pub mod seccomp;
 
@@ -138,7 +139,7 @@ pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoO
     let paths = [source, include, out];
     match compile(&C, &compilers, paths, &[WITHOUT_FLOATS], go_on) {
         Err(BuildError::Compile { messages, .. }) => {
-            let warnings = compile(&C, &compilers, paths, &[], go_on)?;
+            let warnings = compile(&C, &compilers, paths, &[], go_on).map_err(|error| brief(error, None))?;
             Ok(floats(&messages).map_or(String::new(), |place| warning(source, place)) + &warnings)
         }
         done => done,
@@ -195,7 +196,29 @@ fn warning(source: &Path, place: &str) -> String {
 /// Where there is no clang, it cannot compile for BPF, libbpf's headers are missing, or the file does not compile.
 pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String, BuildError> {
     let compilers = candidates("CLANG", CLANGS);
-    compile(&BPF, &compilers, [source, include, out], &[], &mut || true)
+    let built = compile(&BPF, &compilers, [source, include, out], &[], &mut || true);
+    let place = match &built {
+        Err(BuildError::Compile { messages, .. }) if crash::lacks_place(messages) => {
+            let program = |more: &[&str]| {
+                let path = out.with_extension("ll");
+                compile(&BPF, &compilers, [source, include, &path], more, &mut || true).ok()?;
+                std::fs::read_to_string(&path).ok()
+            };
+            program(PROGRAM).zip(program(PLAIN_PROGRAM)).and_then(|(program, plain)| crash::place_in(&program, &plain))
+        }
+        _ => None,
+    };
+    built.map_err(|error| brief(error, place.as_deref()))
+}
+
+/// The error with one line in place of a compiler's crash; `division` is where a signed division is, if the compiler does not say it.
+fn brief(error: BuildError, division: Option<&str>) -> BuildError {
+    match error {
+        BuildError::Compile { source_file, messages } if crash::is_in(&messages) => {
+            BuildError::Compile { messages: crash::condensed(&source_file, &messages, division), source_file }
+        }
+        other => other,
+    }
 }
 
 /// Compiles an algorithm that may be a stranger's for browsers: a WebAssembly module. The compiler, found as for
@@ -334,6 +357,10 @@ const NATIVE: &[&str] = &[
 const WITHOUT_FLOATS: &str = "-mgeneral-regs-only";
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
 const KERNEL: &[&str] = &[include_str!("../../../algorithms/compile_flags_bpf.txt"), "-c"];
+/// Writes the program as text, before its instructions are chosen.
+const PROGRAM: &[&str] = &["-S", "-emit-llvm"];
+/// Writes it as it is before the optimizer.
+const PLAIN_PROGRAM: &[&str] = &["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"];
 /// An undefined function would be one of the host's for the linker, and its message has no line.
 const MODULE: &[&str] = &[
     include_str!("../../../algorithms/compile_flags_wasm.txt"),

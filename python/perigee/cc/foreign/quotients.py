@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from perigee.cc.foreign.text import Token, tokens_of
 
-_REFUSED = re.compile(r"^.*igned division.*?:(\d+):(\d+)", re.MULTILINE)
+_REFUSED = re.compile(r"^[^:\n]+:(\d+):(\d+): error: signed division", re.MULTILINE)
 _MACROS = {"/": "QUOTIENT", "%": "REMAINDER"}
 _CLOSING = {")": "(", "]": "["}
 
@@ -24,11 +24,11 @@ def without_signed_division(text: str, messages: str) -> str | None:
         The file with one division less; none: it refuses something else, or at a place of a header.
 
     Examples:
-        >>> without_signed_division("x = 8 * (a + b) / f(c)[1];", "x.c: Unsupport signed division x.c:1:17")
+        >>> without_signed_division("x = 8 * (a + b) / f(c)[1];", "x.c:1:17: error: signed division")
         'x = QUOTIENT(8 * (a + b), f(c)[1]);'
-        >>> without_signed_division("x = a / 3 / (b % c) / d;", "unsupported signed division x.c:1:11")
+        >>> without_signed_division("x = a / 3 / (b % c) / d;", "x.c:1:11: error: signed division")
         'x = QUOTIENT(QUOTIENT(a, 3), (REMAINDER(b, c))) / d;'
-        >>> without_signed_division("x = -a->b % (s32)3 + 1;", "unsupported signed division x.c:1:11")
+        >>> without_signed_division("x = -a->b % (s32)3 + 1;", "x.c:1:11: error: signed division")
         'x = REMAINDER(-a->b, (s32)3) + 1;'
         >>> without_signed_division("x = 1;", "x.c:1:1: error: something else")
     """
