@@ -254,7 +254,7 @@ def _table(findings: Sequence[Finding]) -> Table:
     behind = any(found.behind for found in findings)
     if behind:
         table.add_column("Behind a proxy", max_width=10)
-    table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
+    table.add_column("Deciding figure, or reason", overflow="fold")
     measured = [found for found in findings if found.reason != running.NOT_CHOSEN]
     is_long = len(measured) > MOST_ROWS
     without = [one for one in Verdict if one not in ORDER]

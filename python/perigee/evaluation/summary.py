@@ -325,11 +325,20 @@ def allowed(judged: Judged, cell: Cell) -> str:
         >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", limit=5))
         >>> allowed(Judged(measure, "mine", []), Cell("", {}, {}, 5.0))
         'at most 5.0'
+        >>> allowed(Judged(measure, "mine", []), Cell("", {}, {}, 1.25))
+        'at most 1.25'
     """
     rule = judged.measure.rule
     if rule is None or cell.bound is None:
         return ""
-    return f"{'at most' if rule.at_most else 'at least'} {figure_of(Figure(cell.bound, None, 1))}"
+    return f"{'at most' if rule.at_most else 'at least'} {_bound_of(cell.bound)}"
+
+
+def _bound_of(bound: float) -> str:
+    """Return a bound to a thousandth of itself, so that no figure seems to be on its other side."""
+    least, said = (figure_of(Figure(bound, None, 1)), (number(bound, digits) for digits in range(1, 5)))
+    exact = (text for digits, text in enumerate(said, 1) if abs(round(bound, digits) - bound) <= abs(bound) / 1000)
+    return next(exact, least)
 
 
 def figure_of(value: Figure) -> str:

@@ -114,6 +114,8 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
         path = Path(what).resolve()
         algorithm = str(path)
         try:
+            if path.is_fifo():
+                raise InputError(f"{algorithm}: cannot be read: it is a pipe, which may never end; give a file")
             content = read_bounded(path, TEXT_BYTES, "a congestion control")
         except InputError as error:
             scored.status, scored.error = UNREAD, str(error).replace(algorithm, what)
