@@ -9,7 +9,9 @@ import os
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +123,46 @@ def test_what_breaks_is_ended_and_reported_with_its_line_and_others_go_on(tmp_pa
     assert (first["target"], first["file"], first["severity"]) == ("simulator", "field.c", "error")
     assert found["field.c"]["place"] == f"field.c:{first['line']}"
     assert f"{len(BROKEN)} of {len(found)} could not be scored" in command.stderr
+
+
+@pytest.mark.usefixtures("kept")
+def test_time_is_used_up_where_the_kernel_says_so_and_not_where_what_it_reports_adds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = os.wait4
+
+    def less(pid: int, options: int) -> tuple[int, int, object]:
+        """Ticks that the limit counts may be more than the time that is reported."""
+        _, status, usage = wait(pid, options)
+        return pid, status, SimpleNamespace(ru_utime=0.5, ru_stime=0.0, ru_maxrss=usage.ru_maxrss)
+
+    monkeypatch.setattr(os, "wait4", less)
+    _, statement, said = BROKEN["slow.c"]
+    (tmp_path / "slow.c").write_text(written.text("slow", "additive", first=statement), encoding="utf-8")
+    found = scored(tmp_path / "slow.c", limits=replace(LIMITS, processor_s=1))["slow.c"]
+    assert found["status"] == "out of time", found["error"]
+    assert said.replace("3 s", "1 s") in found["error"]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_file_that_reads_a_clock_is_told_and_is_not_for_the_kernel(tmp_path: Path) -> None:
+    reads = "extern long time(long *); if (time(0) == 1) return;"
+    (tmp_path / "timing.c").write_text(written.text("timing", "additive", first=reads), encoding="utf-8")
+    found = scored(tmp_path / "timing.c")["timing.c"]
+    assert found["status"] == "scored"
+    # Without a compiler for the kernel it is not known.
+    assert not found["compiles_for_kernel"]
+    said = [(one["target"], one["severity"]) for one in found["messages"] if "it uses `time`" in one["text"]]
+    assert said[0] == ("simulator", "warning")
+    assert found["compiles_for_kernel"] is None or said[1:] == [("kernel", "error")]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_pipe_is_not_read_and_others_go_on(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.c")
+    found = scored(tmp_path / "pipe.c", "reno")
+    assert [one["status"] for one in found.values()] == ["cannot be read", "scored"]
+    assert "it is a pipe" in found["pipe.c"]["error"]
 
 
 @pytest.mark.usefixtures("kept")
