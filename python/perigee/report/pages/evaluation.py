@@ -28,6 +28,7 @@ from perigee.evaluation.summary import (
     figure_of,
     foremost,
     key_figure,
+    not_shown,
     scope,
     summarize,
     times,
@@ -151,7 +152,14 @@ def report(
                     for one in foremost(findings)
                 ),
                 *filter(
-                    None, (said.where, said.missing, alike(candidate, findings), by_construction(candidate, findings))
+                    None,
+                    (
+                        not_shown(findings),
+                        said.where,
+                        said.missing,
+                        alike(candidate, findings),
+                        by_construction(candidate, findings),
+                    ),
                 ),
             ],
             misses=[
