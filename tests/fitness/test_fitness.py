@@ -25,7 +25,7 @@ from perigee.fitness import references as kept_module
 from perigee.fitness.cells import CELLS
 from perigee.fitness.content import content
 from perigee.fitness.figures import NAMES
-from perigee.fitness.marks import REFERENCES, as_good
+from perigee.fitness.marks import REFERENCES, as_good, counted
 from perigee.fitness.running import scores
 from perigee.fitness.trying import LIMITS
 from perigee.keeper.kept import read
@@ -81,10 +81,13 @@ def test_references_and_planted_algorithms_fail_what_they_should() -> None:
 
 
 @pytest.mark.usefixtures("kept")
-def test_twins_of_the_standards_fail_nothing() -> None:
+def test_twins_of_the_standards_fail_nothing_and_have_nearly_their_scores() -> None:
     twins = sorted((PLANTED / "twins").glob("*.c"))
     assert len(twins) == 5
-    assert [one["fails"] for one in scored(*twins).values()] == [[]] * 5
+    found = scored(*twins, "reno", "cubic")
+    assert [one["fails"] for one in found.values()] == [[]] * 7
+    for twin in twins:
+        assert abs(found[twin.name]["score"] - found[twin.name.split("_")[0]]["score"]) < 0.05
 
 
 @pytest.mark.usefixtures("kept")
@@ -228,8 +231,9 @@ def test_a_score_is_the_logarithm_of_the_ratio_to_the_median_of_the_references()
         for number, figure in enumerate(criterion["figures"]):
             cell = next(one for one in CELLS if one.name == figure["cell"])
             mark = next(one for one in cell.marks if one.name == figure["name"])
-            means = sorted(one["figures"][number]["mean"] for one in of_references)
-            expected = math.log2(as_good(mark, figure["mean"], means[1]))
+            means = [figure["mean"], *(one["figures"][number]["mean"] for one in of_references)]
+            own, *others = (counted(mark.rule, mean, figure["bound"]) for mean in means)
+            expected = math.log2(as_good(mark, own, sorted(others)[1]))
             assert figure["score"] == pytest.approx(min(max(expected, -4), 4), abs=1e-3)
             assert (figure["margin"] < 0.5) == (figure["verdict"] != "pass") or figure["verdict"] == "undecided"
 

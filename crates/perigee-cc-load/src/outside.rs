@@ -37,7 +37,7 @@ fn has_word(line: &str, word: &str) -> bool {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
 }
 
-/// What compilers call by themselves, for copies and for the stack's protection.
+/// Functions that compilers call by themselves, for copies and for the protection of the stack.
 const OF_THE_COMPILER: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "__stack_chk_fail", "__tls_get_addr"];
 
 #[cfg(test)]

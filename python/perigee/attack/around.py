@@ -21,7 +21,7 @@ from perigee.statistics.special import student_quantile
 STEP = 0.03
 """Factors that scale rate, round trip and queue, less or more than 1."""
 LATER_S = 0.05
-"""By how much more other flows begin later in each of the trials."""
+"""Other flows begin as much later in each trial than in the one before."""
 SEEDS = 3
 """Runs of each congestion control in a trial whose losses or queues are random."""
 LEVEL = 0.01
