@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 
 from conftest import KERNEL, ROOT, Perigee, environment, next_line, running
+from perigee.attack.around import Around
 from perigee.attack.bench import Bench, Result
 from perigee.attack.confirm import confirm
 from perigee.attack.figures import GOALS, Figures
@@ -125,6 +126,28 @@ def test_a_twin_of_the_reference_has_no_finding_whatever_the_links_are(tmp_path:
             assert not one.is_one
 
 
+def test_a_twin_that_rounds_otherwise_is_worse_somewhere_by_chance_and_has_no_finding(tmp_path: Path) -> None:
+    twin = tmp_path / "twin.c"
+    half = "u32 cwnd = tcp_sk(sk)->snd_cwnd;\n\n\treturn max32(cwnd - cwnd / 2, 2);"
+    twin.write_text(RENO.replace("CRASH", "").replace("return tcp_reno_ssthresh(sk);", half))
+    found = findings(str(twin), "utilisation", 16)
+    by_chance = [one for one in found if one.result and one.result.excess(one.goal) >= one.goal.least]
+    assert by_chance, "or else this test proves nothing"
+    assert not any(one.is_one for one in found)
+    shown = page(Order(found[0].candidate, ["utilisation"]), found, tmp_path)
+    assert "which links like it do not repeat" in shown
+
+
+def test_a_window_that_never_changes_is_found(tmp_path: Path) -> None:
+    constant = tmp_path / "constant.c"
+    text = RENO.replace("tcp_reno_cong_avoid(sk, ack, acked)", "tcp_sk(sk)->snd_cwnd = 100").replace("CRASH", "")
+    constant.write_text(text.replace("return tcp_reno_ssthresh(sk)", "return 100"))
+    plain = findings(str(constant), "loss", 16)[0]
+    assert plain.is_one
+    assert plain.result
+    assert plain.result.mean(plain.goal) > 0.3
+
+
 @pytest.mark.parametrize("standard", ["reno", "cubic"])
 def test_a_standard_has_no_finding_and_what_it_shares_stands_apart(standard: str) -> None:
     found = findings(standard, "loss", 24)
@@ -205,7 +228,8 @@ def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_pat
 def test_the_page_shows_what_its_columns_say_and_the_study_has_a_short_title(tmp_path: Path) -> None:
     own, other = Figures(3.46, 0.346, 0.1, 0.01, 0, 0), Figures(9.0, 0.9, 0.1, 0.01, 0, 0)
     result = Result(Trial(10, 600, 375, 40, loss_percent=1, others=2, outage_s=3), (own,), {"reno": (other,)})
-    one = Finding(candidate("bbr"), GOALS["utilisation"], result, result, trials=1, rounds=1)
+    near = Around(0.9, 1.1, holds=True)
+    one = Finding(candidate("bbr"), GOALS["utilisation"], result, result, trials=1, rounds=1, around=near)
     title = tomllib.loads(one.study(tmp_path))["title"]
     assert title == "bbr uses 34.6 % of its share of the path, reno 90.0 %"
     shown = page(Order(one.candidate, ["utilisation"], references=["reno"]), [one], tmp_path)
@@ -226,7 +250,7 @@ def test_what_is_carried_out_again_ends_with_the_time() -> None:
     try:
         trials = [Trial(10, 100 + 10 * k, 125, 1) for k in range(6)]
         archive = Archive([()] * 6, bench.measure(trials))
-        assert again(bench, GOALS["delay"], archive, 0, 2, lambda: True) is not None
+        assert len(again(bench, GOALS["delay"], archive, 0, 2, lambda: True)) == AT_ONCE
     finally:
         bench.close()
     assert bench.trials == 6 + AT_ONCE
@@ -281,7 +305,8 @@ def test_a_finding_is_replayed_on_the_emulator(tmp_path: Path) -> None:
         result = bench.measure([Trial(5, 640, 400, 8)])[0]
     finally:
         bench.close()
-    one = Finding(subject, goal, result, result, trials=1, rounds=1, is_plain=True)
+    near = Around(0.9, 1.1, holds=True)
+    one = Finding(subject, goal, result, result, trials=1, rounds=1, around=near, is_plain=True)
     assert obstacle(["cubic"]) == ""
     replayed = confirm(one)
     assert replayed.candidate.utilisation < 0.05 < replayed.other.utilisation

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ import polars as pl
 import pytest
 
 from conftest import Perigee, environment, next_line, running
+from perigee.core import native
 from perigee.places import headers
 from study_text import flow, link
 
@@ -335,6 +337,16 @@ def test_a_loop_without_end_does_not_outlive_a_command_that_is_killed(folder: Pa
         child = wait_for_child(process.pid, "child_program")
         process.kill()
         assert is_gone(child)
+
+
+def test_folders_of_a_killed_process_are_removed_by_who_makes_the_next_one(folder: Path) -> None:
+    makes = "import os, signal, tempfile; from perigee.core import native; {}"
+    killed = "tempfile.mkdtemp(prefix=native.scratch_prefix('evaluation')); os.kill(os.getpid(), signal.SIGKILL)"
+    ours = Path(tempfile.mkdtemp(prefix=native.scratch_prefix("own"), dir=folder / "tmp"))
+    subprocess.run([sys.executable, "-c", makes.format(killed)], env=environment(), check=False)
+    assert len(list((folder / "tmp").iterdir())) == 2
+    subprocess.run([sys.executable, "-c", makes.format("native.scratch_prefix('own')")], env=environment(), check=True)
+    assert list((folder / "tmp").iterdir()) == [ours]
 
 
 def test_a_compiler_that_hangs_is_ended_by_a_signal_with_all_that_it_started(folder: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 
 from judged_cells import around, judged, table
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import Measure
-from perigee.evaluation.deciding import LEVEL, Outcome, distance
+from perigee.evaluation.deciding import LEVEL, Distance, Outcome, distance
 from perigee.evaluation.judging import Finding, judge_measure, together
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.summary import key_figure
@@ -61,6 +62,15 @@ def test_the_worst_cell_has_the_largest_mean_and_the_surest_one_decides() -> Non
         "Loss: 3.00 ± 0.06 %; allowed: at most 2.0 %; surest of 3 figures: sure, 6 rounds, P < 0.001; "
         "worst mean, of 3 rounds only: 8.0 (1.0 to 20.0) %; allowed: at most 2.0 %, far"
     )
+    # The figure that decides is the mildest here: in brief, too, the worst stands beside it.
+    assert said == f"{key_figure(Finding(CRITERIA[2], Verdict.FAIL, '', [found]), is_brief=True)}, far"
+
+
+def test_rounds_that_are_said_to_decide_do_so_in_four_of_five_repetitions() -> None:
+    rule, random = Rule("at most 2 %", limit=2), np.random.default_rng(7)
+    rounds = Distance(0.5, 2.0, 24, 0.1).rounds_to_decide
+    found = [judged(rule, mine=random.normal(2.5, 2.0, int(rounds)).tolist()).verdict for _ in range(100)]
+    assert 70 <= found.count(Verdict.FAIL) <= 90
 
 
 def test_three_rounds_fail_nothing_but_what_does_not_vary() -> None:

@@ -351,6 +351,7 @@ def test_exit_code_zero_if_nothing_fails_and_kept_results_are_resumed(perigee: P
         (("reno", "--transport", "sctp"), "use one of tcp, quic"),
         (("reno", "--transport", "quic", "--confirm"), "leave out --confirm"),
         (("reno", "--horizon", "5"), "not a time with a unit"),
+        (("reno", "--horizon", "15min", "--criterion", "7.2"), "add --criterion horizon"),
         (("reno", "--answers", "wrong.toml"), "wrong.toml: the form has no `color`"),
     ],
 )

@@ -22,7 +22,7 @@ from perigee.evaluation.judging import Cell, Finding
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import evaluate
 from perigee.evaluation.studies import Candidate, Order, candidate
-from perigee.evaluation.summary import by_construction, foremost, key_figure, summarize
+from perigee.evaluation.summary import by_construction, foremost, key_figure, not_shown, summarize
 
 OF = {one.id: one for one in CRITERIA}
 MINE = Candidate("mine", "A test", "/home/me/my cc/mine.c", "0" * 64, written="my cc/mine.c")
@@ -72,6 +72,19 @@ def test_where_nothing_fails_what_is_open_or_documented_is_looked_at_first() -> 
     assert [one.criterion.id for one in foremost(found)] == ["5.1.3", found[25].criterion.id]
     found[25] = dataclasses.replace(found[25], verdict=Verdict.FAIL, measures=[made[Verdict.FAIL]])
     assert [one.criterion.id for one in foremost(found)] == [found[25].criterion.id]
+
+
+def test_the_first_screen_says_which_fails_it_shows_and_which_it_leaves_out() -> None:
+    found = failing()
+    for place, mean in enumerate((3.0, 5.0, 4.0, 9.0, 2.5)):
+        one = judged(Rule("at most 2 %", limit=2), mine=around(mean))
+        found[place] = dataclasses.replace(found[place], verdict=Verdict.FAIL, measures=[one])
+    shown = [one.criterion.id for one in foremost(found)]
+    assert shown == [found[place].criterion.id for place in (3, 1, 2)]
+    left = [found[place].criterion.id for place in (0, 4)]
+    assert not_shown(found).startswith("Shown are the first 3 of 5: those of the RFC, the furthest beyond")
+    assert f"{', '.join(left)}: each with its command" in not_shown(found)
+    assert not_shown(found[3:]) == ""
 
 
 def test_a_reference_is_told_that_it_is_held_against_itself() -> None:

@@ -9,7 +9,9 @@ import os
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from perigee.fitness import references as kept_module
 from perigee.fitness.cells import CELLS
 from perigee.fitness.content import content
 from perigee.fitness.figures import NAMES
-from perigee.fitness.marks import REFERENCES, as_good
+from perigee.fitness.marks import REFERENCES, as_good, counted
 from perigee.fitness.running import scores
 from perigee.fitness.trying import LIMITS
 from perigee.keeper.kept import read
@@ -79,10 +81,13 @@ def test_references_and_planted_algorithms_fail_what_they_should() -> None:
 
 
 @pytest.mark.usefixtures("kept")
-def test_twins_of_the_standards_fail_nothing() -> None:
+def test_twins_of_the_standards_fail_nothing_and_have_nearly_their_scores() -> None:
     twins = sorted((PLANTED / "twins").glob("*.c"))
     assert len(twins) == 5
-    assert [one["fails"] for one in scored(*twins).values()] == [[]] * 5
+    found = scored(*twins, "reno", "cubic")
+    assert [one["fails"] for one in found.values()] == [[]] * 7
+    for twin in twins:
+        assert abs(found[twin.name]["score"] - found[twin.name.split("_")[0]]["score"]) < 0.05
 
 
 @pytest.mark.usefixtures("kept")
@@ -121,6 +126,46 @@ def test_what_breaks_is_ended_and_reported_with_its_line_and_others_go_on(tmp_pa
     assert (first["target"], first["file"], first["severity"]) == ("simulator", "field.c", "error")
     assert found["field.c"]["place"] == f"field.c:{first['line']}"
     assert f"{len(BROKEN)} of {len(found)} could not be scored" in command.stderr
+
+
+@pytest.mark.usefixtures("kept")
+def test_time_is_used_up_where_the_kernel_says_so_and_not_where_what_it_reports_adds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = os.wait4
+
+    def less(pid: int, options: int) -> tuple[int, int, object]:
+        """Ticks that the limit counts may be more than the time that is reported."""
+        _, status, usage = wait(pid, options)
+        return pid, status, SimpleNamespace(ru_utime=0.5, ru_stime=0.0, ru_maxrss=usage.ru_maxrss)
+
+    monkeypatch.setattr(os, "wait4", less)
+    _, statement, said = BROKEN["slow.c"]
+    (tmp_path / "slow.c").write_text(written.text("slow", "additive", first=statement), encoding="utf-8")
+    found = scored(tmp_path / "slow.c", limits=replace(LIMITS, processor_s=1))["slow.c"]
+    assert found["status"] == "out of time", found["error"]
+    assert said.replace("3 s", "1 s") in found["error"]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_file_that_reads_a_clock_is_told_and_is_not_for_the_kernel(tmp_path: Path) -> None:
+    reads = "extern long time(long *); if (time(0) == 1) return;"
+    (tmp_path / "timing.c").write_text(written.text("timing", "additive", first=reads), encoding="utf-8")
+    found = scored(tmp_path / "timing.c")["timing.c"]
+    assert found["status"] == "scored"
+    # Without a compiler for the kernel it is not known.
+    assert not found["compiles_for_kernel"]
+    said = [(one["target"], one["severity"]) for one in found["messages"] if "it uses `time`" in one["text"]]
+    assert said[0] == ("simulator", "warning")
+    assert found["compiles_for_kernel"] is None or said[1:] == [("kernel", "error")]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_pipe_is_not_read_and_others_go_on(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.c")
+    found = scored(tmp_path / "pipe.c", "reno")
+    assert [one["status"] for one in found.values()] == ["cannot be read", "scored"]
+    assert "it is a pipe" in found["pipe.c"]["error"]
 
 
 @pytest.mark.usefixtures("kept")
@@ -186,8 +231,9 @@ def test_a_score_is_the_logarithm_of_the_ratio_to_the_median_of_the_references()
         for number, figure in enumerate(criterion["figures"]):
             cell = next(one for one in CELLS if one.name == figure["cell"])
             mark = next(one for one in cell.marks if one.name == figure["name"])
-            means = sorted(one["figures"][number]["mean"] for one in of_references)
-            expected = math.log2(as_good(mark, figure["mean"], means[1]))
+            means = [figure["mean"], *(one["figures"][number]["mean"] for one in of_references)]
+            own, *others = (counted(mark.rule, mean, figure["bound"]) for mean in means)
+            expected = math.log2(as_good(mark, own, sorted(others)[1]))
             assert figure["score"] == pytest.approx(min(max(expected, -4), 4), abs=1e-3)
             assert (figure["margin"] < 0.5) == (figure["verdict"] != "pass") or figure["verdict"] == "undecided"
 

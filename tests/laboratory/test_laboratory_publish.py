@@ -24,6 +24,7 @@ from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.place import Place
 from perigee.laboratory.publish import publish
 from perigee.places import find_study, profiles, studies
+from perigee.standing.running import FILE, FOLDER, FORMAT
 from synthetic import SyntheticEngine
 
 REPORT = """<!doctype html><title>report</title><h1>Four controls</h1>
@@ -172,6 +173,16 @@ def test_nothing_else_is_written_over(root: Path, tmp_path: Path) -> None:
         publish(other, tmp_path / "site")
     assert [path.name for path in other.iterdir()] == ["thesis.tex"]
     assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.usefixtures("root")
+def test_a_standing_is_published_where_nothing_was_run(tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    (alone / FOLDER).mkdir(parents=True)
+    (alone / FOLDER / FILE).write_text(json.dumps({"format": FORMAT}))
+    publish(alone, tmp_path / "site")
+    assert "standing" in " ".join(map(str, data_of(tmp_path / "site")))
+    assert [path.name for path in alone.iterdir()] == [FOLDER]
 
 
 def test_the_command_says_what_it_left_out(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ use perigee_cc_build::{kernel_object, BuildError, GoOn};
 use crate::confined::Compiled;
 use crate::error::LoadError;
 use crate::loader::Loader;
+use crate::outside::{messages, outside};
 use crate::scratch::scratch;
 
 /// Report on a file that compiles for the simulator.
@@ -28,7 +29,7 @@ pub struct CheckReport {
 pub enum ForKernel {
     /// It does.
     Compiles,
-    /// It does not; the compiler's messages.
+    /// It does not, or uses what the kernel has not; the messages.
     Fails(String),
     /// This host cannot compile for the kernel; the reason.
     Unknown(String),
@@ -43,13 +44,21 @@ pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<CheckR
     let mut loader = Loader::new(headers.to_owned());
     let algorithm = loader.load(path, &path.display().to_string(), go_on)?;
     let mut warnings = loader.warnings().to_owned();
+    let compiled = loader.compiled();
+    // The compiler leaves them to the linker, and the kernel refuses the object when it is loaded.
+    let refused: String =
+        compiled.iter().map(|one| messages(&outside(&one.library), "error", path, &one.source)).collect();
     let kernel = match kernel_object(path, headers, &folder.path().join("algorithm.o")) {
         Ok(said) => {
             warnings += &said;
-            ForKernel::Compiles
+            if refused.is_empty() {
+                ForKernel::Compiles
+            } else {
+                ForKernel::Fails(refused.trim_end().to_owned())
+            }
         }
         Err(BuildError::Compile { messages, .. }) => ForKernel::Fails(messages.trim_end().to_owned()),
         Err(missing) => ForKernel::Unknown(missing.to_string()),
     };
-    Ok(CheckReport { algorithm, warnings, kernel, compiled: loader.compiled() })
+    Ok(CheckReport { algorithm, warnings, kernel, compiled })
 }

@@ -22,6 +22,7 @@ mod image;
 mod kept;
 mod lines;
 mod loader;
+mod outside;
 mod scratch;
 pub mod trial;
 

@@ -14,6 +14,7 @@ use crate::confined::{self, Compiled};
 use crate::error::{LoadError, MOST_SOURCE_BYTES};
 use crate::image;
 use crate::kept::{self, Built, Key};
+use crate::outside;
 use crate::scratch::scratch;
 
 /// Loads files, each once.
@@ -59,6 +60,8 @@ impl Loader {
         let (compiled, algorithm) = match &self.given {
             None => {
                 let compiled = self.compile(path, real, go_on)?;
+                let outside = outside::outside(&compiled.library);
+                self.warnings += &outside::messages(&outside, "warning", path, &compiled.source);
                 let described = describe(&compiled.library)?;
                 (compiled, described)
             }

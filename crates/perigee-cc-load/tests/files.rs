@@ -450,3 +450,19 @@ fn only_the_users_own_folders_of_ended_processes_are_removed() {
     std::fs::remove_dir(foreign).expect("ours");
     let _ = std::fs::remove_dir(other_users);
 }
+
+#[test]
+fn a_function_of_the_host_is_warned_of_and_is_not_for_the_kernel() {
+    let desk = Desk::new();
+    let text = KEEP.replace("CC_PARAMETERS(PARAMETERS)\n", "CC_PARAMETERS(PARAMETERS)\nextern long time(long *);\n");
+    let reads = text.replace("\ttcp_reno_cong_avoid(", "\tif (time(0) & 1)\n\t\ttcp_reno_cong_avoid(");
+    let report = |text: &str| check(&desk.write("keep.c", text), &headers(), &mut || true).expect("it compiles");
+    assert_eq!(report(&text).warnings, "");
+    let CheckReport { warnings, kernel, .. } = report(&reads);
+    assert!(warnings.contains("keep.c:14: warning: it uses `time` of this host"), "{warnings}");
+    if let ForKernel::Unknown(why) = kernel {
+        println!("skipped: {why}");
+        return;
+    }
+    assert!(matches!(kernel, ForKernel::Fails(said) if said.contains("keep.c:14: error: it uses `time` of this host")));
+}

@@ -146,9 +146,11 @@ pub(crate) fn emu_clean() -> PyResult<(Vec<EndedProcess>, Vec<PathBuf>)> {
     Ok((processes, folders))
 }
 
-/// How names of folders of temporary files begin that `emu_clean` removes once this process is gone; `kind` has letters only.
+/// How names of folders of temporary files begin that are removed once this process is gone, by `emu_clean` and by who makes
+/// the next one; `kind` has letters only.
 #[pyfunction]
 pub(crate) fn scratch_prefix(kind: &str) -> PyResult<String> {
+    perigee_cc_load::sweep()?;
     Ok(perigee_cc_load::scratch_prefix(kind)?)
 }
 

@@ -49,8 +49,10 @@ class Finding:
 
     @property
     def is_one(self) -> bool:
-        """True if the candidate is worse than each of the references by as much as the goal asks for."""
-        return self.result is not None and self.result.excess(self.goal) >= self.goal.least
+        """True if the candidate is worse than each of the references by as much as the goal asks for, also nearby."""
+        if self.result is None or self.result.excess(self.goal) < self.goal.least:
+            return False
+        return bool(self.result.fault) or (self.around is not None and self.around.holds)
 
     @property
     def name(self) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from perigee.attack.around import around
-from perigee.attack.bench import Bench
+from perigee.attack.around import Around, around
+from perigee.attack.bench import Bench, Result
 from perigee.attack.edges import edges
 from perigee.attack.figures import GOALS, Goal
 from perigee.attack.finding import Finding
@@ -158,13 +158,16 @@ def _searched(
             bench, space, goal, Budget(trials, ends[0]), order.seed, archive, lambda share: watch(SEARCH_SHARE * share)
         )
         until = Budget(until=ends[1])
-        best = before = again(bench, goal, archive, known, ROUNDS, lambda: until.is_over)
+        worst = again(bench, goal, archive, known, ROUNDS, lambda: until.is_over)
+        best = before = next(iter(worst), None)
         rounds = ROUNDS
         shared = shared_with(bench, goal, archive, known, ROUNDS)
-        if before is not None and before.excess(goal) >= goal.least:
-            best = shrink(bench, goal, before, ROUNDS, lambda: until.is_over)
+        held = _held(bench, goal, worst)
+        if held is not None:
+            # Known before it is shrunk: Ctrl-C keeps it.
+            before, (best, near) = held[0], held
+            best, near = _shrunk(bench, goal, held, lambda: until.is_over)
             if not (best.fault or until.is_over):
-                near = around(bench, goal, best)
                 where = edges(bench, goal, best, ROUNDS, lambda: until.is_over)
     except KeyboardInterrupt:
         is_whole = False
@@ -172,3 +175,23 @@ def _searched(
             best = before = archive.results[archive.worst(goal, 1, known)[0]]
     tried = bench.trials - first
     return Finding(order.candidate, goal, best, before, tried, rounds, near, where, space.is_plain, is_whole, shared)
+
+
+Held = tuple[Result, Around | None]
+"""A finding, with the trials around it; code that fails has none of these."""
+
+
+def _held(bench: Bench, goal: Goal, worst: Sequence[Result]) -> Held | None:
+    """Return the worst trial that is a finding, and holds in those around it; none: no trial is one."""
+    for one in worst:
+        if one.fault:
+            return one, None
+        if one.excess(goal) >= goal.least and (near := around(bench, goal, one)).holds:
+            return one, near
+    return None
+
+
+def _shrunk(bench: Bench, goal: Goal, held: Held, is_over: Callable[[], bool]) -> Held:
+    """Return the smallest trial found; the one that was begun with where the smaller one does not hold around it."""
+    best = shrink(bench, goal, held[0], ROUNDS, is_over)
+    return held if best is held[0] else _held(bench, goal, [best]) or held

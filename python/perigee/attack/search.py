@@ -179,8 +179,8 @@ def _beginning(random: np.random.Generator, archive: Archive, goal: Goal) -> NDA
 
 def again(
     bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int, is_over: Callable[[], bool] = lambda: False
-) -> Result | None:
-    """Carry the worst trials from place `first` on out again with further seeds, and return the worst of them.
+) -> list[Result]:
+    """Carry the worst trials from place `first` on out again with further seeds, and return them, the worst first.
 
     The worst of all is carried out even if the time is over.
 
@@ -193,7 +193,7 @@ def again(
         if found and is_over():
             break
         found += bench.measure(trials[begin : begin + AT_ONCE], rounds)
-    return max(found, key=lambda result: result.excess(goal), default=None)
+    return sorted(found, key=lambda result: -result.excess(goal))
 
 
 def shared_with(bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int) -> Result | None:

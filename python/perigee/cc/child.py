@@ -266,15 +266,17 @@ class Child:
         """Say how the process ended."""
         # One that has only closed the pipe lives; one that is ending keeps its reason.
         os.kill(self._process.pid, signal.SIGKILL)
+        is_spent = self._is_spent()
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         limit_s, spent_s, noted = self._limits.processor_s, usage.ru_utime + usage.ru_stime, self.noted()
-        # The limit of real time alone asks where the code is before it kills; while a library is loaded, none knows.
-        is_loading = self._is_carrier and not noted.callback and spent_s >= REAL_TIME_S
-        ran_on = self._process.returncode == -signal.SIGKILL and (noted.fault is not None or is_loading)
+        was_killed = self._process.returncode == -signal.SIGKILL
+        if limit_s is not None and (spent_s >= limit_s or (is_spent and was_killed)):
+            return LostError(f"had used the {limit_s} s of processor time that it may in all", noted, spent=True)
+        # A carrier's limit of real time asks where the code is before it kills; while a library is loaded, none knows.
+        is_known = noted.fault is not None or (not noted.callback and spent_s >= REAL_TIME_S)
+        ran_on = self._is_carrier and was_killed and is_known
         how = NEVER_PAUSED if ran_on else _how(self._process.returncode)
-        if limit_s is not None and spent_s >= limit_s:
-            return LostError(f"had used the {limit_s} s of processor time that it may in all", self.noted(), spent=True)
         # The kernel counts in KiB.
         if usage.ru_maxrss * 1024 > self._limits.memory_bytes // 2:
             how += f"; it had used {usage.ru_maxrss >> 10} MiB of the {self._memory()} that it may (--cc-memory)"
@@ -282,6 +284,16 @@ class Child:
         if words := said.decode("utf-8", "replace").strip():
             how += f"\nit said last: {words}"
         return LostError(how, self.noted())
+
+    def _is_spent(self) -> bool:
+        """Whether the kernel has told a process that ended, and is not waited for, that its processor time is used up.
+
+        The kernel then raises the limit by 1 s. It counts whole ticks, which may be more than the time that it reports
+        for the process afterwards: that alone tells nothing.
+        """
+        limit_s = self._limits.processor_s
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        return limit_s is not None and resource.prlimit(self._process.pid, resource.RLIMIT_CPU)[0] > limit_s
 
     def _memory(self) -> str:
         return f"{self._limits.memory_bytes >> 20} MiB"

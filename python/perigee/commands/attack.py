@@ -92,10 +92,11 @@ def attack(
 ) -> None:
     """Search for the link and traffic where a congestion control is worse than both Reno and CUBIC.
 
-    Simulates thousands of short trials: rates, round trips, queues and their management, losses, changes of rate and
-    delay, outages, competing flows, objects and pauses of the application. What it finds is shrunk: complications
-    that it does not need are dropped, and numbers rounded. Each finding becomes a study of at most ten lines, which
-    `perigee run` carries out. What it does as badly as one of the two is listed apart. Ctrl-C keeps what was found.
+    Simulates thousands of short trials: rates, round trips, queues and their management, losses, changes of rate
+    and delay, outages, competing flows, objects and pauses of the application. What it finds counts only if it
+    holds on eight links nearby, and is shrunk: complications that it does not need are dropped, and numbers
+    rounded. Each finding becomes a study of at most ten lines, which `perigee run` carries out. What it does as
+    badly as one of the two is listed apart. Ctrl-C keeps what was found.
 
     [bold]Examples[/bold]
 

@@ -36,7 +36,12 @@ def score(
         typer.Option("--jobs", "-j", metavar="N", min=1, help="Number of files at a time. \\[default: one per core]"),
     ] = None,
     limit: Annotated[
-        str, typer.Option("--limit", metavar="TIME", help="CPU time that each file may take in all, whole seconds.")
+        str,
+        typer.Option(
+            "--limit",
+            metavar="TIME",
+            help="CPU time that each file may take in all once it is compiled, whole seconds.",
+        ),
     ] = DEFAULT_LIMIT,
     cc_stall: options.CcStall = DEFAULT_STALL,
     cc_memory: options.CcMemory = DEFAULT_MEMORY,
@@ -47,8 +52,9 @@ def score(
     Reno, CUBIC and BBR, whose figures are computed once, as a binary logarithm: 0 is as good, 1 twice, -1 half. A
     verdict stands beside each; where one is fail, a study of at most ten lines shows it.
 
-    Each file is compiled and run confined, within limits of CPU time and memory. One that is missing, does not compile,
-    crashes or hangs is reported with its line, and the others go on; exit code 1. The same file has the same score.
+    Each file is compiled and run confined, within limits of CPU time and memory; each process of a compiler has 60 s
+    and 4 GiB. One that is missing, does not compile, crashes or hangs is reported with its line, and the others go on;
+    exit code 1. The same file has the same score, if it uses nothing but tcp.h.
 
     [bold]Examples[/bold]
 

@@ -141,6 +141,7 @@ def evaluate(
     from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, studies, summary
     from perigee.evaluation.confirm import confirm as repeat
+    from perigee.evaluation.further import HORIZON
     from perigee.files import write_atomically
     from perigee.report.pages.evaluation import page
 
@@ -162,6 +163,10 @@ def evaluate(
         raise InputError("--rounds: is the number of rounds of one cell; give --cell, too")
     horizon_s = options.seconds("--horizon", horizon, LEAST_HORIZON_S) if horizon else 0.0
     chosen = running.choose(criterion or ())
+    if horizon and chosen and HORIZON not in chosen:
+        raise InputError(
+            f"--horizon: is the length of the runs of {HORIZON}, which is not chosen; add --criterion {HORIZON}"
+        )
     engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
     candidate = studies.candidate(what)
     candidate = replace(candidate, scavenger=scavenger or candidate.scavenger, over_quic=transport == "quic")
@@ -225,7 +230,8 @@ def evaluate(
     if cell is not None:
         say(running.ALONE)
     held = (summary.alike(candidate, findings), summary.by_construction(candidate, findings))
-    for words in (*summary.repeats(findings), summary.left_words(findings), *held, summary.THRESHOLDS):
+    first = (*summary.repeats(findings), summary.not_shown(findings))
+    for words in (*first, summary.left_words(findings), *held, summary.THRESHOLDS):
         if words:
             say(words)
     say(summary.summarize(candidate, findings).answer)
@@ -254,7 +260,7 @@ def _table(findings: Sequence[Finding]) -> Table:
     behind = any(found.behind for found in findings)
     if behind:
         table.add_column("Behind a proxy", max_width=10)
-    table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
+    table.add_column("Deciding figure, or reason", overflow="fold")
     measured = [found for found in findings if found.reason != running.NOT_CHOSEN]
     is_long = len(measured) > MOST_ROWS
     without = [one for one in Verdict if one not in ORDER]

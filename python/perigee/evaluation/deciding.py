@@ -28,6 +28,8 @@ LEVEL = 0.01
 """Chance of a wrong `beyond` in one look at all cells of a criterion; with three looks at most 3 %."""
 LEVEL_WITHIN = 0.05
 """Chance that a cell at its threshold is taken to be within, in one look."""
+POWER = 0.8
+"""Chance that the rounds which are asked for decide, were the mean that was measured the true one."""
 MOST = 1e9
 """Distance that stands for a figure without end, such as the time of a transfer that never finished."""
 
@@ -88,11 +90,11 @@ class Distance:
 
     @property
     def rounds_to_decide(self) -> float:
-        """Number of rounds after which the mean that was measured would be decided; infinite at the threshold.
+        """Number of rounds that decide with a chance of `POWER`, were the mean the true one; infinite at the threshold.
 
         Examples:
             >>> Distance(-0.5, 2.0, 24, 0.9).rounds_to_decide
-            44
+            99
         """
         if not self.deviation:
             return self.rounds
@@ -100,7 +102,8 @@ class Distance:
             return math.inf
         level = self.level if self.mean > 0 else LEVEL_WITHIN
         # The normal quantile stands for those of Student's t, which depend on the number that is looked for.
-        estimate = math.ceil((student_quantile(1e6, 1 - level) * self.deviation / self.mean) ** 2)
+        quantiles = student_quantile(1e6, 1 - level) + student_quantile(1e6, POWER)
+        estimate = math.ceil((quantiles * self.deviation / self.mean) ** 2)
         return max(estimate, self.rounds + 1)
 
 

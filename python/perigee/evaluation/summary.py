@@ -138,16 +138,29 @@ def left_words(findings: Sequence[Finding]) -> str:
 
 
 def foremost(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings to look at first: a few that fail; where none does, that are open, else to be documented.
+    """Return the findings to look at first: a few that fail; where none does, that are open, else to be documented."""
+    return _ordered(findings)[:MOST_SHOWN]
 
-    Those of the RFC come first, then those furthest beyond their thresholds.
-    """
+
+def not_shown(findings: Sequence[Finding]) -> str:
+    """Return how many more than the foremost there are, and how those were chosen; empty: none."""
+    ordered = _ordered(findings)
+    left = ordered[MOST_SHOWN:]
+    if not left:
+        return ""
+    chosen = (
+        f"Shown are the first {MOST_SHOWN} of {len(ordered)}: those of the RFC, the furthest beyond its threshold first"
+    )
+    return f"{chosen}. {_listed(left)}: each with its command on the page, further down."
+
+
+def _ordered(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of the gravest verdict: those of the RFC first, then those furthest beyond thresholds."""
     for verdict in (Verdict.FAIL, Verdict.UNDECIDED, Verdict.DOCUMENT):
         of_it = [one for one in findings if one.verdict is verdict and not one.left_open]
         measured = [(one, judged.times) for one in of_it if (judged := one.nearest)]
         if measured:
-            first = sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))
-            return [one for one, _ in first[:MOST_SHOWN]]
+            return [one for one, _ in sorted(measured, key=lambda pair: (pair[0].criterion.is_further, -pair[1]))]
     return []
 
 
@@ -159,7 +172,7 @@ def repeats(findings: Sequence[Finding]) -> list[str]:
 def key_figure(found: Finding, *, is_brief: bool = False) -> str:
     """Return the figure of the measure that the verdict rests on, with what is allowed; why there is none.
 
-    It is that of the worst cell. Where another one decides, that comes first; in brief it stands alone.
+    It is that of the worst cell. Where another one decides, that comes first; in brief the worst one has no words.
     """
     nearest = found.nearest
     if nearest is None or nearest.worst is None or nearest.measure.rule is None:
@@ -169,9 +182,9 @@ def key_figure(found: Finding, *, is_brief: bool = False) -> str:
     tested = counted(found.tested, "figure")
     if decides and is_other and decides.outcome is Outcome.BEYOND:
         sure = f"surest of {tested}: {decides.words}, {_certainty(nearest, decides)}"
-        worst = f"{_open_yet(nearest.worst)}: {_beside_allowed(nearest, nearest.worst)}, {nearest.worst.words}"
-        more = "" if is_brief else f"; worst mean{worst}"
-        return f"{nearest.measure.title}: {_beside_allowed(nearest, decides)}; {sure}{more}"
+        worst = f"worst mean{_open_yet(nearest.worst)}: {_beside_allowed(nearest, nearest.worst)}"
+        where = "" if is_brief else f", {nearest.worst.words}"
+        return f"{nearest.measure.title}: {_beside_allowed(nearest, decides)}; {sure}; {worst}{where}"
     said = f"{nearest.measure.title}: {_beside_allowed(nearest, nearest.worst)}"
     if certainty := _certainty(nearest, nearest.worst):
         said += f"; worst of {tested}: {nearest.worst.words}, {certainty}"
@@ -292,7 +305,7 @@ def certainty_of(cell: Cell) -> str:
 
     Examples:
         >>> certainty_of(Cell("", {}, {}, 1.0, Distance(0.1, 0.5, 24, 0.3)))
-        '24 rounds, P = 0.30; undecided: about 136 rounds would decide it'
+        '24 rounds, P = 0.30; undecided: if that is its mean, about 251 rounds would decide it'
         >>> certainty_of(Cell("", {}, {}, 1.0, Distance(-0.9, 0.0, 3, 1.0)))
         '3 rounds, all alike'
         >>> certainty_of(Cell("", {}, {}, 1.0, Distance(-0.9, 0.1, 3, 1.0)))
@@ -313,7 +326,7 @@ def certainty_of(cell: Cell) -> str:
     rounds = far.rounds_to_decide
     if rounds > MANY:
         return f"{said}; undecided: it lies at its threshold, and more than {MANY} rounds would decide it"
-    return f"{said}; undecided: about {rounds:.0f} rounds would decide it"
+    return f"{said}; undecided: if that is its mean, about {rounds:.0f} rounds would decide it"
 
 
 def allowed(judged: Judged, cell: Cell) -> str:
@@ -325,11 +338,20 @@ def allowed(judged: Judged, cell: Cell) -> str:
         >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", limit=5))
         >>> allowed(Judged(measure, "mine", []), Cell("", {}, {}, 5.0))
         'at most 5.0'
+        >>> allowed(Judged(measure, "mine", []), Cell("", {}, {}, 1.25))
+        'at most 1.25'
     """
     rule = judged.measure.rule
     if rule is None or cell.bound is None:
         return ""
-    return f"{'at most' if rule.at_most else 'at least'} {figure_of(Figure(cell.bound, None, 1))}"
+    return f"{'at most' if rule.at_most else 'at least'} {_bound_of(cell.bound)}"
+
+
+def _bound_of(bound: float) -> str:
+    """Return a bound to a thousandth of itself, so that no figure seems to be on its other side."""
+    least, said = (figure_of(Figure(bound, None, 1)), (number(bound, digits) for digits in range(1, 5)))
+    exact = (text for digits, text in enumerate(said, 1) if abs(round(bound, digits) - bound) <= abs(bound) / 1000)
+    return next(exact, least)
 
 
 def figure_of(value: Figure) -> str:

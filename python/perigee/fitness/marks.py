@@ -10,13 +10,15 @@ from itertools import groupby
 from statistics import fmean, median
 
 from perigee.evaluation.deciding import Outcome, distance
-from perigee.evaluation.rules import Verdict
+from perigee.evaluation.rules import Rule, Verdict
 from perigee.fitness.cells import Cell, Mark
 from perigee.fitness.trying import Figures
 
 REFERENCES = ("reno", "cubic", "bbr")
 MOST = 4.0
 """Largest score, and the smallest with a minus: 16 times as good as the references' median."""
+ENOUGH = 4.0
+"""Figures that are at least as many times within the threshold count alike: there, twins differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Marked:
         verdict: the rule's if the interval over the rounds is beyond the threshold, `pass` if it is within, else
             `undecided`.
         margin: 0 to 1: 0.5 at the threshold, more within it.
-        score: how many times the figure is as good as the references' median, as a binary logarithm within `MOST`.
+        score: how many times the figure is as good as the references' median, each as `counted` says, as a binary
+            logarithm within `MOST`.
         relative: how many times the figure is as good as that of each reference.
     """
 
@@ -87,6 +90,20 @@ def as_good(mark: Mark, value: float, reference: float) -> float:
     return (better + mark.floor) / (worse + mark.floor)
 
 
+def counted(rule: Rule, value: float, bound: float | None) -> float:
+    """Return a figure as a score counts it: at most `ENOUGH` times within its threshold.
+
+    Examples:
+        >>> counted(Rule("at most 1"), 0.02, 1.0), counted(Rule("at most 1"), 3.0, 1.0)
+        (0.25, 3.0)
+        >>> counted(Rule("at least 2"), 9.0, 2.0)
+        8.0
+    """
+    if bound is None:
+        return value
+    return max(value, bound / ENOUGH) if rule.at_most else min(value, bound * ENOUGH)
+
+
 def _marked(cell: Cell, mark: Mark, values: Sequence[float], rounds: Mapping[str, Sequence[float]]) -> Marked:
     rule, mean = mark.rule, fmean(values)
     beside = {name: fmean(found) for name, found in rounds.items()}
@@ -95,13 +112,16 @@ def _marked(cell: Cell, mark: Mark, values: Sequence[float], rounds: Mapping[str
     outcome = found.outcome if found else Outcome.OPEN
     verdicts = {Outcome.BEYOND: rule.missed, Outcome.OPEN: Verdict.UNDECIDED, Outcome.WITHIN: Verdict.PASS}
     # A figure of 0 where some is asked for is infinitely far beyond: 0.
-    margin = 1 / (1 + rule.times_of(mean, rule.bound(of_rule)))
-    middle = as_good(mark, mean, median(beside.values()))
+    bound = rule.bound(of_rule)
+    margin = 1 / (1 + rule.times_of(mean, bound))
+    middle = as_good(
+        mark, counted(rule, mean, bound), median(counted(rule, reference, bound) for reference in beside.values())
+    )
     return Marked(
         cell,
         mark,
         values,
-        rule.bound(of_rule),
+        bound,
         verdicts[outcome],
         margin,
         min(max(math.log2(middle), -MOST), MOST),

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from perigee.core import native
 from perigee.errors import StorageError
-from perigee.fitness import cells, figures, trying
+from perigee.fitness import cells, figures, marks, trying
 from perigee.fitness.cells import CELLS
 from perigee.fitness.marks import REFERENCES
 from perigee.fitness.trying import Figures, Trying
 from perigee.keeper import kept, runs, studies
 
-SOURCES = (cells, figures, trying, runs, studies)
-"""Modules on which figures depend, beside the compiled core with its algorithms."""
+SOURCES = (cells, figures, marks, trying, runs, studies)
+"""Modules on which figures and scores depend, beside the compiled core with its algorithms."""
 DIGITS = 16
 
 Kept = Mapping[str, Mapping[str, Figures]]

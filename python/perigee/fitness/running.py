@@ -114,7 +114,7 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
         path = Path(what).resolve()
         algorithm = str(path)
         try:
-            content = read_bounded(path, TEXT_BYTES, "a congestion control")
+            content = _content(path)
         except InputError as error:
             scored.status, scored.error = UNREAD, str(error).replace(algorithm, what)
             return scored
@@ -148,6 +148,17 @@ def _scored(what: str, computed: Future[Kept], limits: CodeLimits, goes_on: Call
     except EndedError as ended:
         scored.status, scored.error, scored.place = ended.status, ended.said, ended.place
     return scored
+
+
+def _content(path: Path) -> bytes:
+    """Read a candidate's file.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is a pipe: without a writer that is never even opened.
+    """
+    if path.is_fifo():
+        raise InputError(f"{path}: cannot be read: it is a pipe, which may never end; give a file")
+    return read_bounded(path, TEXT_BYTES, "a congestion control")
 
 
 def _called(scored: Scored) -> str:

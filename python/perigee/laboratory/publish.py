@@ -72,8 +72,11 @@ def publish(
     """
     page.check()
     place = Place(root)
-    if not place.results.is_dir():
-        raise InputError(f"{root}: has no folder results/; name the folder in which `perigee run` was called")
+    if not place.results.is_dir() and kept_in(root) is None:
+        raise InputError(
+            f"{root}: has no folder results/ and no standing; name the folder in which `perigee run` or "
+            "`perigee cc standing` was called"
+        )
     if out.is_symlink() or (out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir()))):
         raise InputError(f"{out}: exists already, and is no site of `perigee publish`; name a new folder")
     if out.resolve().is_relative_to(place.results.resolve()):
@@ -136,7 +139,7 @@ class _Writer:
         labels = place.private / "labels.sqlite"
         catalogue = Catalogue(place.results, labels if labels.is_file() else Path(":memory:"))
         with contextlib.closing(catalogue):
-            every = catalogue.all()
+            every = catalogue.all() if place.results.is_dir() else []
             complete = [summary for summary in every if summary.state == "complete"]
             done.left_out = [summary.name for summary in every if summary.state != "complete"]
             self._studies(own, complete)

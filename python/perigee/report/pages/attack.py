@@ -224,4 +224,6 @@ def _shared(findings: Sequence[Finding]) -> list[Block]:
 def _nothing(one: Finding) -> str:
     if one.result is None or one.result.fault:
         return "nothing found: nothing was tried"
-    return f"nothing found: nearest to it, {one.short(name_of)}"
+    is_chance = one.is_whole and one.result.excess(one.goal) >= one.goal.least
+    nearby = ", which links like it do not repeat" if is_chance else ""
+    return f"nothing found: nearest to it, {one.short(name_of)}{nearby}"

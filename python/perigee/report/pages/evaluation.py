@@ -28,6 +28,7 @@ from perigee.evaluation.summary import (
     figure_of,
     foremost,
     key_figure,
+    not_shown,
     scope,
     summarize,
     times,
@@ -110,7 +111,7 @@ def report(
     if of[Verdict.UNDECIDED]:
         undecided = of[Verdict.UNDECIDED]
         rows = [[_name(one), f"{key_figure(one)}. {_again(one)}".rstrip()] for one in undecided]
-        head = ["Criterion", "Figure nearest to its threshold"]
+        head = ["Criterion", "Deciding figure"]
         near = table("near", "Criteria without a decision", head, rows, words=(1,))
         blocks = [near, *(block for one in undecided for block in _details(one))]
         sections.append(Section("undecided", f"Undecided: {len(undecided)}", blocks))
@@ -151,7 +152,14 @@ def report(
                     for one in foremost(findings)
                 ),
                 *filter(
-                    None, (said.where, said.missing, alike(candidate, findings), by_construction(candidate, findings))
+                    None,
+                    (
+                        not_shown(findings),
+                        said.where,
+                        said.missing,
+                        alike(candidate, findings),
+                        by_construction(candidate, findings),
+                    ),
                 ),
             ],
             misses=[
@@ -269,7 +277,7 @@ def _worst(name: str, findings: Sequence[Finding]) -> Table:
 def _passed(passed: Sequence[Finding]) -> list[Block]:
     has_proxy = any(one.behind for one in passed)
     rows = [[_name(one), key_figure(one), str(one.behind.verdict) if one.behind else ""] for one in passed]
-    head = ["Criterion", "Figure nearest to its threshold, or reason", "Behind a proxy"]
+    head = ["Criterion", "Deciding figure, or reason", "Behind a proxy"]
     used = len(head) if has_proxy else len(head) - 1
     met = table("passed", "Criteria that are met", head[:used], [row[:used] for row in rows], words=range(1, used))
     return [met, *(block for one in passed for block in _details(one))]
