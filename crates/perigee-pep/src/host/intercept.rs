@@ -20,6 +20,7 @@ use perigee_units::Time;
 use super::at_end::AtEnd;
 use super::bridge::{self, Port};
 use super::clock::monotonic;
+use super::finding::Finding;
 use super::matches::{names, port_set, set};
 use super::one_way::{self, Paths};
 use super::routes::{has_ipv6, Routes};
@@ -196,13 +197,17 @@ impl Interception {
     }
 }
 
-/// How much is missing of a running service's interception.
-pub(crate) fn missing_now(config: &Config) -> Missing {
-    let Some(transparent) = &config.transparent else { return Missing::default() };
+/// Rules and routes of a running service that other programs have removed.
+pub(crate) fn removed(config: &Config) -> Option<Finding> {
+    let transparent = config.transparent.as_ref()?;
     // A service without the device accepts clients first.
     let is_accepting_first = config.uses_device() && answer(&format!("ip link show dev {DEVICE}"), None).is_err();
     let config = if is_accepting_first { &config.clone().accepting_first() } else { config };
-    missing(config, Routes::of(transparent), &Port::all(transparent))
+    let [tables, rules, routes] = missing(config, Routes::of(transparent), &Port::all(transparent));
+    let fix = "new connections pass by, or fail if the table is there: have the other program that removes them leave them alone; \
+               the service puts them back, at last every 10 s, and its log says since when";
+    let found = format!("{tables} tables, {rules} pairs of policy rules and {routes} routes are missing");
+    (tables + rules + routes > 0).then(|| Finding::new("interception", found, fix.to_owned()))
 }
 
 fn missing(config: &Config, routes: Routes, ports: &[Port]) -> Missing {

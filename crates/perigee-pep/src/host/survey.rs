@@ -6,7 +6,6 @@ use super::bridge::{self, Port};
 use super::congestion;
 use super::deployment::{lacking, of_link};
 use super::finding::Finding;
-use super::intercept::missing_now;
 use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
@@ -44,16 +43,6 @@ fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {
     findings.extend(of_bridges(&links, transparent, is_on));
     findings.extend(lacking);
     findings
-}
-
-/// Rules of a running service that other programs have removed.
-pub(crate) fn removed(config: &Config) -> Option<Finding> {
-    let [tables, rules, routes] = missing_now(config);
-    let fix =
-        "new connections pass by, or fail if the table is there: have the other program that removes them leave them alone; \
-               the service puts them back, at last every 10 s, and its log says since when";
-    let found = format!("{tables} tables, {rules} pairs of policy rules and {routes} routes are missing");
-    (tables + rules + routes > 0).then(|| Finding::new("interception", found, fix.to_owned()))
 }
 
 /// Paths that are passed by because answers do not pass this host.
