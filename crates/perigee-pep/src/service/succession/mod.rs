@@ -24,9 +24,9 @@ use std::io;
 
 use perigee_units::Time;
 
-pub(in crate::service) use self::old::bequeath;
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
+use crate::service::accounting::Unwritten;
 
 /// The other processes of the service.
 #[derive(Debug, Default)]
@@ -152,6 +152,23 @@ impl fmt::Display for Standing {
             "{PROTOCOL}\nversion {version}\nprocess {process}\nstate {state}\nintercepts {intercepts}\nzone {zone}\n"
         )?;
         self.routes.iter().try_for_each(|line| writeln!(out, "route {line}"))
+    }
+}
+
+/// Hands over to the newer process what accounting has not written.
+///
+/// # Errors
+/// If it has not taken all of it, as a version does that knows nothing of it.
+pub(crate) fn bequeath(newer: &Channel, unwritten: &Unwritten) -> io::Result<()> {
+    for line in &unwritten.lines {
+        newer.send(format!("{UNWRITTEN} {line}").as_bytes(), None)?;
+    }
+    newer.send(format!("{LOST} {}", unwritten.lost).as_bytes(), None)?;
+    loop {
+        // It may tell this one to stop, too.
+        if newer.receive()?.bytes == TAKEN {
+            return Ok(());
+        }
     }
 }
 
