@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::{io, thread};
+use std::thread::{self, Builder};
 
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 
@@ -24,12 +25,12 @@ impl Namespace {
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let here = self.name.is_empty();
         thread::scope(|scope| {
-            let thread = scope.spawn(move || {
+            let thread = Builder::new().spawn_scoped(scope, move || {
                 if !here {
                     move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 }
                 work()
-            });
+            })?;
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{Builder, JoinHandle};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
 use perigee_cc::CaState;
@@ -160,10 +160,8 @@ impl TcpLog {
         let records = MapHandle::try_from(&map("records")?).map_err(refused)?;
         let links = object.progs_mut().map(|program| program.attach()).collect::<Result<_, _>>().map_err(refused)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let reading = thread::spawn({
-            let stop = Arc::clone(&stop);
-            move || read(&records, &stop)
-        });
+        let stopped = Arc::clone(&stop);
+        let reading = Builder::new().spawn(move || read(&records, &stopped)).map_err(|error| refused(error.into()))?;
         Ok(Self { links, object, stop, reading: Some(reading) })
     }
 

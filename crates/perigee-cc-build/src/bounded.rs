@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process_group, setrlimit, Pid, Resource, Rlimit, Signal};
@@ -89,8 +89,11 @@ pub fn run(command: &mut Command, limits: Limits, go_on: &mut dyn FnMut() -> boo
     unsafe { command.pre_exec(move || limits.apply()) };
     let mut child = command.spawn()?;
     let most = limits.messages;
-    let said = child.stderr.take().map(|stream| thread::spawn(move || beginning_of(stream, most)));
-    let ending = wait(&mut child, limits.longest, go_on);
+    let start = |stream| Builder::new().spawn(move || beginning_of(stream, most));
+    let (said, ending) = match child.stderr.take().map(start).transpose() {
+        Ok(said) => (said, wait(&mut child, limits.longest, go_on)),
+        Err(error) => (None, Err(error)),
+    };
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         // Fails where all of them have ended.
         let _ = kill_process_group(group, Signal::KILL);

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{self, Scope};
+use std::thread::{self, Builder, Scope};
 use std::time::Duration;
 
 use rustix::net::{bind, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
@@ -76,11 +76,14 @@ impl DnsForwarder {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        scope.spawn(move || {
+        let started = Builder::new().spawn_scoped(scope, move || {
             // The resolver repeats a query without an answer.
             let _ = work();
             self.open.fetch_sub(1, Ordering::Relaxed);
         });
+        if started.is_err() {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn pass_datagram(&self, question: &[u8], number: u16, asker: SocketAddr) -> io::Result<()> {
@@ -130,16 +133,16 @@ fn pass_connection(asker: &TcpStream, server: SocketAddr) -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
     }
     thread::scope(|scope| {
-        scope.spawn(|| {
+        Builder::new().spawn_scoped(scope, || {
             let _ = io::copy(&mut asker.take(MOST_BYTES), &mut &upstream);
             let _ = upstream.shutdown(Shutdown::Write);
-        });
+        })?;
         let _ = io::copy(&mut (&upstream).take(MOST_BYTES), &mut &*asker);
         let _ = asker.shutdown(Shutdown::Both);
         // The other direction waits for more queries.
         let _ = upstream.shutdown(Shutdown::Both);
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 pub(crate) const RESOLV_CONF: &str = "/etc/resolv.conf";

@@ -16,7 +16,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::thread::{self, Builder};
 
 use perigee_link::LinkSpec;
 use perigee_units::Time;
@@ -162,10 +162,14 @@ impl Exec {
         watcher.begun(&Reachability { near, closed: translation.as_ref().err().cloned() });
         let progress = Progress::default();
         thread::scope(|scope| {
+            let unstarted = |error| {
+                progress.stop.store(true, Ordering::Relaxed);
+                failed("starting a thread")(error)
+            };
             if let Some(names) = &names {
-                scope.spawn(|| names.serve(scope, &progress.stop));
+                Builder::new().spawn_scoped(scope, || names.serve(scope, &progress.stop)).map_err(unstarted)?;
             }
-            let driving = scope.spawn(|| self.drive(devices, &progress));
+            let driving = Builder::new().spawn_scoped(scope, || self.drive(devices, &progress)).map_err(unstarted)?;
             let begun = monotonic();
             let ended = start(command, &inner, names.as_ref().map(DnsForwarder::resolv_conf)).and_then(|child| {
                 let status = wait(child, &mut signals, watcher, &progress)?;

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::{fs, io, thread};
+use std::thread::{self, Builder};
+use std::{fs, io};
 
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
@@ -102,7 +103,7 @@ fn current() -> io::Result<Namespace> {
 
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let joined = scope.spawn(work).join();
+        let joined = Builder::new().spawn_scoped(scope, work)?.join();
         joined.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
     })
 }

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use perigee_results::GapRow;
@@ -110,7 +110,7 @@ impl Recorder {
             captures.push(Capture::new(path, interfaces.iter().map(|link| link.name), origin)?);
         }
         let ((full, to_write), (written, empty)) = (channel(), channel());
-        let writing = thread::spawn(move || write(captures, &to_write, &written, origin));
+        let writing = Builder::new().spawn(move || write(captures, &to_write, &written, origin)).map_err(failed)?;
         Ok(Some(Self {
             leaving,
             entering,

@@ -34,7 +34,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, Builder, ScopedJoinHandle};
 
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
@@ -171,6 +171,9 @@ fn links(run: &Run, mtu: u32) -> Driver {
     driver
 }
 
+/// A thread of [`carry`].
+type Carrying<'scope> = ScopedJoinHandle<'scope, io::Result<()>>;
+
 /// Runs each application and `follow` in threads of their own until `drive` returns. Returns the results of `drive`, the
 /// applications and `follow`; an application that fails sets `broken`.
 fn carry(
@@ -182,18 +185,22 @@ fn carry(
 ) -> (io::Result<()>, io::Result<()>, io::Result<()>) {
     let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
-        let following = scope.spawn(|| follow(stop));
+        let following = Builder::new().spawn_scoped(scope, || follow(stop));
         let carry = |application: Application<'_>| {
             let done = application.carry(clock, stop);
             broken.fetch_or(done.is_err(), Ordering::Relaxed);
             done
         };
-        let carrying: Vec<_> =
-            applications.into_iter().map(|application| scope.spawn(move || carry(application))).collect();
+        let start = |application| {
+            let started = Builder::new().spawn_scoped(scope, move || carry(application));
+            broken.fetch_or(started.is_err(), Ordering::Relaxed);
+            started
+        };
+        let carrying: Vec<_> = applications.into_iter().map(start).collect();
         let driven = drive();
         stop.store(true, Ordering::Relaxed);
-        let carried = carrying.into_iter().try_for_each(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
-        (driven, carried, following.join().unwrap_or_else(|_| Err(panicked())))
+        let end = |started: io::Result<Carrying<'_>>| started?.join().unwrap_or_else(|_| Err(panicked()));
+        (driven, carrying.into_iter().try_for_each(end), end(following))
     })
 }
 

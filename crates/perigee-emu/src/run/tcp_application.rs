@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Builder};
 
 use perigee_traffic::{Action, End, Facts};
 use perigee_units::Time;
@@ -31,7 +31,7 @@ impl TcpApplication {
         let SocketPair { from, to } = self.sockets;
         let (report, player) = (&*self.report, Player { report: &self.report, clock, stop });
         thread::scope(|scope| {
-            let receiver = scope.spawn(|| report.end(player.play(End::To, to)));
+            let receiver = Builder::new().spawn_scoped(scope, || report.end(player.play(End::To, to)))?;
             let sender = report.end(player.play(End::From, from));
             receiver.join().unwrap_or_else(|_| Err(panicked())).and(sender)
         })

@@ -24,11 +24,11 @@ use std::io;
 
 use perigee_units::Time;
 
-pub(in crate::service) use self::old::bequeath;
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
 use crate::link::{say, understand, Claim, Joint, Parts};
+use crate::service::accounting::Unwritten;
 
 /// The other processes of the service.
 #[derive(Debug, Default)]
@@ -175,6 +175,23 @@ impl fmt::Display for Standing {
     }
 }
 
+/// Hands over to the newer process what accounting has not written.
+///
+/// # Errors
+/// If it has not taken all of it, as a version does that knows nothing of it.
+pub(crate) fn bequeath(newer: &Channel, unwritten: &Unwritten) -> io::Result<()> {
+    for line in &unwritten.lines {
+        newer.send(format!("{UNWRITTEN} {line}").as_bytes(), None)?;
+    }
+    newer.send(format!("{LOST} {}", unwritten.lost).as_bytes(), None)?;
+    loop {
+        // It may tell this one to stop, too.
+        if newer.receive()?.bytes == TAKEN {
+            return Ok(());
+        }
+    }
+}
+
 /// Port, mark and table, which two processes have to have in common.
 fn numbers(transparent: &Transparent) -> [u32; 3] {
     [u32::from(transparent.port), transparent.mark, transparent.table]
@@ -221,7 +238,7 @@ const YOURS: &[u8] = b"yours";
 const RUNS: &[u8] = b"runs";
 const DONE: &[u8] = b"done";
 const STOP: &[u8] = b"stop";
-/// What accounting has not written, each with more after a space, and the answer.
+/// Lines that accounting has not written, each with more after a space, and the answer.
 const UNWRITTEN: &str = "unwritten";
 const LOST: &str = "lost";
 const TAKEN: &[u8] = b"taken";

@@ -16,7 +16,6 @@ use crate::host::at_end::rest_if_ending;
 use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
 use crate::host::intercept::{routes, Interception};
-use crate::service::accounting::Unwritten;
 use crate::service::answers::Answers;
 use crate::service::hold::{self, Waited};
 use crate::service::worker::Order;
@@ -198,23 +197,6 @@ impl Service {
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
         let within = within.as_nanos() / 1_000_000_000;
         self.shared.log.line(format!("replaced {words} draining connections={open} seconds={within}"));
-    }
-}
-
-/// Hands over to the newer process what accounting has not written.
-///
-/// # Errors
-/// If it has not taken all of it, as a version does that knows nothing of it.
-pub(in crate::service) fn bequeath(newer: &Channel, unwritten: &Unwritten) -> io::Result<()> {
-    for line in &unwritten.lines {
-        newer.send(format!("{UNWRITTEN} {line}").as_bytes(), None)?;
-    }
-    newer.send(format!("{LOST} {}", unwritten.lost).as_bytes(), None)?;
-    loop {
-        // It may tell this one to stop, too.
-        if newer.receive()?.bytes == TAKEN {
-            return Ok(());
-        }
     }
 }
 
