@@ -8,11 +8,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perigee.cc.child import Child, LostError
-from perigee.cc.limits import DEFAULT_LIMITS
+from perigee.cc.begun import check_loaded
 from perigee.core import native
 from perigee.errors import InUseError, KernelError, RunError
-from perigee.files import TEXT_BYTES, read_bounded
 from perigee.places import headers
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
 WAIT_S = 0.5
 """How long the kernel is asked at a time, so that Ctrl-C is heard."""
-MODULE = b"KERNEL_MODULE("
-"""With it an imported file says what its module's init is."""
 
 
 class Prefixes(NamedTuple):
@@ -59,7 +55,7 @@ def load(
         RunError: the kernel refused it; nothing is loaded.
     """
     if is_file(what):
-        _begin(Path(what), settings)
+        check_loaded(Path(what), settings)
     try:
         include = str(headers()) if is_file(what) else None
         return native.cc_load(what, settings, name, make_default, remember, include)
@@ -175,21 +171,6 @@ def is_file(what: str) -> bool:
         (False, True, True)
     """
     return "/" in what or what.endswith(".c")
-
-
-def _begin(file: Path, settings: list[tuple[str, str]]) -> None:
-    """Have an imported module begin with parameters, as insmod would: BPF executes its init for each connection."""
-    if MODULE not in read_bounded(file, TEXT_BYTES, "a congestion control"):
-        return
-    path, source, library = native.check_of(str(file), str(headers())).library
-    child = Child(DEFAULT_LIMITS)
-    try:
-        child.ask({"do": "trial", "path": str(path)}, (source, library))
-        child.ask({"do": "begin", "settings": settings})
-    except LostError as lost:
-        raise RunError(f"{file}: while the module began, it {lost.how}") from lost
-    finally:
-        child.close()
 
 
 def _kept(log: str, what: str) -> str:

@@ -3,42 +3,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perigee.cc.child import LOADING_FACTOR, Child, LostError
-from perigee.cc.fault import Library, line_of, near
-from perigee.cc.kernel import MODULE
-from perigee.cc.limits import DEFAULT_LIMITS
+from perigee.cc.child import LostError
+from perigee.cc.fault import line_of, near
 from perigee.core import native
 from perigee.engines.plan.contract import Output
 from perigee.errors import RunError
 from perigee.store.streams import checked_frame, frame_of
 
 OVERWRITES = "the code overwrites memory"
-
-
-def check_begun(libraries: Sequence[Library], arguments: Sequence[Any]) -> None:
-    """Check, before any result is written, that each imported module begins with its parameters.
-
-    Args:
-        libraries: authors' files, compiled.
-        arguments: the first arguments of the core's `Plan`.
-
-    Raises:
-        InputError: one does not; the message has its parameters.
-    """
-    if not any(MODULE in source for _, source, _ in libraries):
-        return
-    child = Child(DEFAULT_LIMITS)
-    try:
-        # What crashes here does so in its run, too, which says where.
-        with contextlib.suppress(LostError):
-            child.plan(list(arguments), libraries, stall_s=LOADING_FACTOR * DEFAULT_LIMITS.stall_s)
-    finally:
-        child.close()
 
 
 def check_unchanged(plan: native.Plan, index: int, answer: Mapping[str, Any]) -> None:
