@@ -173,6 +173,7 @@ OWN = (
         "static __u32 fls64(__u64 x)\n{\n\treturn x ? 65 - __builtin_clzll(x) : 1;\n}\n\nextern void",
     )
     .replace("_license[]", "LICENSE[]")
+    .replace('SEC("struct_ops")\n__u32 BPF_PROG(third', 'SEC("no-prefix")\n__u32 BPF_PROG (third')
     .replace(
         "\treturn window > 6 ? window - window / 3 : 4;",
         "\tcalls++;\n\tif (HZ < 1 || mark[0])\n\t\treturn 2;\n"

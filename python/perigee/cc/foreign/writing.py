@@ -24,8 +24,8 @@ from perigee.errors import InputError
 from perigee.places import headers
 
 NAME_LENGTH = 15
-_PROGRAM = re.compile(r'\bSEC\(\s*"struct_ops[^"]*"\s*\)')
-_ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)\([ \t]*(\w+)[ \t]*,[ \t]*")
+_PROGRAM = re.compile(r'\bSEC\(\s*"(?:struct_ops[^"\n]*"\s*\)|[^"\n]*"\s*\)(?=[\w\s*]*\bBPF_(?:PROG|STRUCT_OPS)))')
+_ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)[ \t]*\([ \t]*(\w+)[ \t]*,[ \t]*")
 _MISSING_FUNCTION = re.compile(r"implicit declaration of function ['\"](\w+)['\"]")
 _MISSING_FIELD = re.compile(r"['\"](?:const )?struct (\w+)['\"] has no member named ['\"](\w+)['\"]")
 _OWN_MEMORY = "it takes memory of its own: keep it in the struct that inet_csk_ca() returns, or in CC_STORAGE"
