@@ -50,6 +50,6 @@ def check_planned(libraries: Sequence[Library], arguments: Sequence[Any]) -> Non
     """
     if not any(MODULE in source for _, source, _ in libraries):
         return
-    # What crashes here does so in its run, too, which says where.
+    # Code that crashes here does so in its run, too, which says where.
     with contextlib.closing(Child(DEFAULT_LIMITS)) as child, contextlib.suppress(LostError):
         child.plan(list(arguments), libraries, stall_s=LOADING_FACTOR * DEFAULT_LIMITS.stall_s)
