@@ -19,6 +19,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-const-variable"
 #pragma GCC diagnostic error "-Wimplicit-function-declaration"
 
 #ifndef KERNEL_VERSION
@@ -61,6 +62,12 @@ enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK
 #define __maybe_unused
 #define __pure
 #define __ro_after_init
+#define __bpf_kfunc
+#define __bpf_kfunc_start_defs() NOTHING_HERE
+#define __bpf_kfunc_end_defs() NOTHING_HERE
+#define __diag_push() NOTHING_HERE
+#define __diag_pop() NOTHING_HERE
+#define __diag_ignore_all(option, why) NOTHING_HERE
 #define likely(x) (x)
 #define unlikely(x) (x)
 #ifndef __bpf__
@@ -88,9 +95,13 @@ enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK
 #define pr_warn(...) ((void)0)
 #define pr_err(...) ((void)0)
 #define printk(...) ((void)0)
-#define WARN_ON(x) (!!(x))
-#define WARN_ON_ONCE(x) (!!(x))
-#define WARN_ONCE(x, ...) (!!(x))
+#define WARN_ON(x)                                                                                                      \
+	({                                                                                                                  \
+		bool is_wrong_ = !!(x);                                                                                         \
+		is_wrong_;                                                                                                      \
+	})
+#define WARN_ON_ONCE(x) WARN_ON(x)
+#define WARN_ONCE(x, ...) WARN_ON(x)
 #define NET_INC_STATS(net, field) ((void)0)
 #define NET_ADD_STATS(net, field, count) ((void)0)
 #define INET_ECN_dontxmit(sk) ((void)0)
@@ -126,12 +137,29 @@ struct btf_kfunc_id_set {
 	void *owner;
 	const void *set;
 };
-#define BTF_SET8_START(name) static const int name = 0;
+#define BTF_SET_START(name) static const int name = 0;
+#define BTF_SET_END(name)
+#define BTF_ID(...)
+#define BTF_SET8_START(name) BTF_SET_START(name)
 #define BTF_SET8_END(name)
-#define BTF_KFUNCS_START(name) static const int name = 0;
+#define BTF_KFUNCS_START(name) BTF_SET_START(name)
 #define BTF_KFUNCS_END(name)
 #define BTF_ID_FLAGS(...)
 #define register_btf_kfunc_id_set(type, set) ((void)(set), 0)
+#define DEFINE_KFUNC_BTF_ID_SET(set, name) const void *const name = set
+#define register_kfunc_btf_id_set(list, name) ((void)(name))
+#define unregister_kfunc_btf_id_set(list, name) ((void)(name))
+
+/* Another path after congestion (PLB, Linux 6.2): never, as where net.ipv4.tcp_plb_enabled is 0, its default. */
+#define TCP_PLB_SCALE 8
+struct tcp_plb_state {
+	u8 consec_cong_rounds;
+	u32 pause_until;
+};
+#define tcp_plb_init(sk, plb) ((void)(plb))
+#define tcp_plb_update_state(sk, plb, ratio) ((void)(ratio))
+#define tcp_plb_check_rehash(sk, plb) ((void)(plb))
+#define tcp_plb_update_state_upon_rto(sk, plb) ((void)(plb))
 
 /* Smaller and larger of one type, or of the type that is named. */
 #define PICK(type_a, a, type_b, b, is_better)                                                                           \
@@ -235,7 +263,11 @@ static inline int fls(u32 x)
 
 /* The host's: HZ, jiffies and random numbers, which name no socket; how what the module's init writes, and its tables, are stored. */
 #ifdef __bpf__
-#define HZ ((int)((CONFIG_HZ > 0 ? CONFIG_HZ : 1000) & 0x7fff))
+static inline int kernel_hz(void)
+{
+	return (CONFIG_HZ > 0 ? CONFIG_HZ : 1000) & 0x7fff;
+}
+#define KERNEL_HZ kernel_hz()
 #define jiffies bpf_jiffies64()
 #define prandom_u32() bpf_get_prandom_u32()
 /* Without this, clang keeps a variable of two values as one byte, which is not the size that its type says. */
@@ -283,7 +315,7 @@ static inline int fls(u32 x)
 #define KERNEL_AGAIN 1
 #define KERNEL_INDEX(table, index) (index)
 #define KERNEL_MEMBER(array, index) (&(array)[index])
-#define HZ 1000
+#define KERNEL_HZ 1000
 /* The socket of the callback at hand. */
 static KERNEL_GLOBAL struct sock *module_socket;
 #define jiffies ((unsigned long)jiffies_ms(module_socket))
@@ -301,8 +333,20 @@ struct minmax_sample {
 struct minmax {
 	struct minmax_sample s[3];
 };
+/* Functions that BPF programs call. */
+#define BPF_CORE_READ_BITFIELD(from, field) ((from)->field)
+#define BPF_CORE_READ_BITFIELD_PROBED(from, field) ((from)->field)
+#define bpf_printk(...) ((void)0)
+#define bpf_jiffies64() ((u64)jiffies)
+#define bpf_ktime_get_ns() (tcp_sk(module_socket)->tcp_clock_cache)
+#define bpf_get_prandom_u32() random_u32(module_socket)
+#define bpf_tcp_send_ack(tp, rcv_nxt) (tcp_send_ack((struct sock *)(tp), rcv_nxt), 0)
+#define __noinline __attribute__((noinline))
+#define __weak
+#define __hidden
 #endif
 
+#define HZ KERNEL_HZ
 #define tcp_jiffies32 ((u32)jiffies)
 #define USEC_PER_JIFFY (USEC_PER_SEC / (u32)HZ)
 #define jiffies_to_usecs(ticks) ((u32)(ticks) * USEC_PER_JIFFY)
@@ -364,7 +408,14 @@ static inline u32 tcp_current_ssthresh(const struct sock *sk)
 	return max32(tp->snd_ssthresh, (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2));
 }
 #define tcp_time_stamp_ms(tp) tcp_time_stamp(tp)
-#define __tcp_send_ack(sk, rcv_nxt) tcp_send_ack(sk, rcv_nxt)
+#define tcp_time_stamp_ts(tp) tcp_time_stamp(tp)
+/* Newer kernels give flags of the ACK, too, which BPF cannot set. */
+#define __tcp_send_ack(sk, rcv_nxt, ...) tcp_send_ack(sk, rcv_nxt)
+/* Newer kernels tell ECN of RFC 3168 from accurate ECN, which the simulator has not. */
+#define TCP_ECN_MODE_RFC3168 TCP_ECN_OK
+#define tcp_ecn_mode_any(tp) ((tp)->ecn_flags & TCP_ECN_OK)
+#define tcp_ecn_mode_rfc3168(tp) tcp_ecn_mode_any(tp)
+#define tcp_ecn_mode_accecn(tp) 0
 
 /* Largest value of a window of rounds or times. */
 static inline u32 minmax_get(const struct minmax *m)
@@ -387,7 +438,8 @@ static inline u32 minmax_running_max(struct minmax *m, u32 window, u32 time, u32
 
 /*
  * KERNEL_MODULE(list of parameters, call of the module's init): module_start() is called by the callback of a connection's
- * init, module_enter() by every other.
+ * init, module_enter() by every other. In the simulator the host has asked perigee_cc_begin() before whether the module begins with
+ * these values.
  */
 #define KERNEL_FETCH(name, unit, fallback, low, high, doc) name = (__typeof__(name))param(sk, name);
 #ifdef __bpf__
@@ -401,9 +453,10 @@ static inline u32 minmax_running_max(struct minmax *m, u32 window, u32 time, u32
 #else
 #define KERNEL_MODULE(list, start)                                                                                      \
 	static KERNEL_GLOBAL u64 module_values[PARAM_COUNT + 1];                                                            \
-	static void module_start(struct sock *sk)                                                                           \
+	static int module_start(struct sock *sk)                                                                            \
 	{                                                                                                                   \
 		bool known = module_values[PARAM_COUNT];                                                                        \
+		int refused;                                                                                                    \
                                                                                                                         \
 		module_socket = sk;                                                                                             \
 		for (int i = 0; i < PARAM_COUNT; i++) {                                                                         \
@@ -411,10 +464,20 @@ static inline u32 minmax_running_max(struct minmax *m, u32 window, u32 time, u32
 			module_values[i] = tcp_sk(sk)->cc_params[i];                                                                \
 		}                                                                                                               \
 		if (known)                                                                                                      \
-			return;                                                                                                     \
-		module_values[PARAM_COUNT] = 1;                                                                                 \
+			return 0;                                                                                                   \
 		list(KERNEL_FETCH);                                                                                             \
-		(void)(start);                                                                                                  \
+		refused = (start);                                                                                              \
+		module_values[PARAM_COUNT] = refused == 0;                                                                      \
+		return refused;                                                                                                 \
+	}                                                                                                                   \
+	int perigee_cc_begin(const u64 *values);                                                                            \
+	int perigee_cc_begin(const u64 *values)                                                                             \
+	{                                                                                                                   \
+		static KERNEL_GLOBAL struct tcp_sock tp;                                                                        \
+                                                                                                                        \
+		for (int i = 0; i < PARAM_COUNT; i++)                                                                           \
+			tp.cc_params[i] = values[i];                                                                                \
+		return module_start((struct sock *)&tp);                                                                        \
 	}
 #define module_enter(sk) module_start(sk)
 #endif

@@ -138,6 +138,49 @@ struct tcp_congestion_ops third_ops = {
 	.name = "thirds",
 };
 """
+NEWER = (
+    MODULE.replace("u32 place:1;", "u32 place:1;\n\tstruct tcp_plb_state plb;")
+    .replace("void made_init", "__bpf_kfunc_start_defs();\n\n__bpf_kfunc static void made_init")
+    .replace("static u32 made_ssthresh", "__bpf_kfunc static u32 made_ssthresh")
+    .replace("\n\tm->since = tcp_jiffies32;\n", "\n\tm->since = tcp_jiffies32;\n\ttcp_plb_init(sk, &m->plb);\n")
+    .replace(
+        "static size_t made_info",
+        "static void made_sent(struct sock *sk)\n{\n\tstruct made *m = inet_csk_ca(sk);\n\n"
+        "\ttcp_plb_check_rehash(sk, &m->plb);\n}\n\n__bpf_kfunc_end_defs();\n\n"
+        "BTF_KFUNCS_START(made_ids)\nBTF_ID_FLAGS(func, made_init)\n"
+        "BTF_KFUNCS_END(made_ids)\n\nstatic const struct btf_kfunc_id_set made_set = {\n\t.owner = THIS_MODULE,\n"
+        '\t.set = &made_ids,\n};\n\n#define NAME TITLE\n#define TITLE "made-up"\n\nstatic size_t made_info',
+    )
+    .replace('.name = "made-up"', ".min_tso_segs = NULL,\n\t.cwnd_event_tx_start = made_sent,\n\t.name = NAME")
+    .replace(
+        "\tBUILD_BUG_ON",
+        "\tint ret = register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &made_set);\n\n"
+        "\tif (ret < 0)\n\t\treturn ret;\n"
+        "\tBUILD_BUG_ON",
+    )
+)
+"""The module as kernels since 6.3 write theirs."""
+OWN = (
+    PROGRAM.replace(
+        "extern void",
+        "#define min(a, b) ((a) < (b) ? (a) : (b))\n#define max(a, b) ((a) > (b) ? (a) : (b))\n"
+        "#define HZ CONFIG_HZ\n"
+        "extern unsigned long CONFIG_HZ __kconfig;\nconst volatile __u32 third_part = 3;\n"
+        "const volatile bool is_slow, is_wide = true;\nconst volatile char mark[4];\nint calls = 0;\nint unused = 0;\n"
+        "enum { TCP_CA_Open, TCP_CA_Loss = 4 };\n\n"
+        "static inline struct tcp_sock *tcp_sk(const struct sock *sk)\n{\n\treturn (struct tcp_sock *)sk;\n}\n"
+        "/* One more than the kernel's, so that it shows whose is called. */\n"
+        "static __u32 fls64(__u64 x)\n{\n\treturn x ? 65 - __builtin_clzll(x) : 1;\n}\n\nextern void",
+    )
+    .replace("_license[]", "LICENSE[]")
+    .replace('SEC("struct_ops")\n__u32 BPF_PROG(third', 'SEC("no-prefix")\n__u32 BPF_PROG (third')
+    .replace(
+        "\treturn window > 6 ? window - window / 3 : 4;",
+        "\tcalls++;\n\tif (HZ < 1 || mark[0])\n\t\treturn 2;\n"
+        "\treturn max(min(window - window / third_part, 10000U), fls64(4) + is_slow);",
+    )
+)
+"""The program with what authors write, since `vmlinux.h` has types alone."""
 
 
 def imported(perigee: Perigee, tmp_path: Path, text: str = MODULE) -> tuple[str, str]:
@@ -192,13 +235,41 @@ def test_a_module_becomes_a_file_that_is_its_author_s(perigee: Perigee, tmp_path
     assert "is there already" in again.stderr
 
 
-@pytest.mark.parametrize("text", [MODULE, PROGRAM], ids=["module", "program"])
+@pytest.mark.parametrize("text", [MODULE, NEWER, PROGRAM, OWN], ids=["module", "newer", "program", "own"])
 def test_an_imported_file_passes_its_check(perigee: Perigee, tmp_path: Path, text: str) -> None:
-    imported(perigee, tmp_path, text)
-    name = "made_up.c" if text is MODULE else "thirds.c"
+    _, said = imported(perigee, tmp_path, text)
+    assert "compiles for the simulator and for the kernel" in said
+    name = "made_up.c" if text in (MODULE, NEWER) else "thirds.c"
     done = perigee("cc", "check", name, "--sequences", "200")
     assert done.returncode == 0, done.stderr
     assert "random sequences of events break no window" in done.stdout
+    assert "warning" not in done.stdout + done.stderr
+
+
+def test_what_newer_kernels_have_is_mapped_and_said(perigee: Perigee, tmp_path: Path) -> None:
+    made, said = imported(perigee, tmp_path, NEWER)
+    assert "if (event == CA_EVENT_TX_START)\n\t\tmade_sent(sk);" in made
+    assert "min_tso_segs = OP" not in made
+    for told in ("renamed: made-up is made_up", "tcp_plb_*() do nothing", "cwnd_event_tx_start, a callback of newer"):
+        assert told in said
+
+
+def test_a_program_s_own_names_and_constants_are_its_author_s(perigee: Perigee, tmp_path: Path) -> None:
+    made, said = imported(perigee, tmp_path, OWN)
+    for told in (
+        "parameters: third_part, is_slow, is_wide",
+        "kept: calls, which nothing of the file reads",
+        "kept: its own HZ, fls64, max, min, tcp_sk, in place of kernel.h's",
+        "mapped: CONFIG_HZ",
+        "mapped: `mark` stays as it is",
+        "left out: its own an enum",
+    ):
+        assert told in said
+    assert "#define fls64 own_fls64" in made
+    assert made.index("#undef fls64") > made.index("fls64(4)")
+    shown = perigee("cc", "show", "thirds.c").stdout
+    assert re.search(r"third_part +3 +0 +4294967295 ", shown)
+    assert re.search(r"is_wide +(on|1|true)", shown)
 
 
 def test_flows_with_other_parameters_do_not_know_of_each_other(perigee: Perigee, tmp_path: Path) -> None:
@@ -240,6 +311,31 @@ def test_what_the_kernel_does_not_lend_is_refused_by_name(perigee: Perigee, tmp_
         )
 
 
+def test_what_a_program_cannot_have_is_refused_by_name(perigee: Perigee, tmp_path: Path) -> None:
+    line = PROGRAM.splitlines().index('char _license[] SEC("license") = "GPL";') + 2
+    for inserted, said in (
+        (
+            "extern int CONFIG_TCP_CONG_BBR __kconfig;",
+            "`CONFIG_TCP_CONG_BBR` is a setting of the kernel that the simulator",
+        ),
+        ('struct { __uint(type, 2); } cells SEC(".maps");', "it has a map; keep the state in the struct"),
+        (
+            "extern void bbr_init(struct sock *sk) __ksym;",
+            "`bbr_init` is a function that only some kernels lend to BPF",
+        ),
+        ("static int param(int x)\n{\n\treturn x;\n}", "`param` is a name that kernel.h needs itself; rename it"),
+        ("int last;\nstatic int again(void)\n{\n\treturn last++;\n}", "`again` changes `last`"),
+    ):
+        text = PROGRAM.replace("extern void", f"{inserted}\nextern void").replace(
+            "> 6 ?", "> again() ?" * ("again" in inserted) or "> 6 ?"
+        )
+        (tmp_path / "mod.c").write_text(text, encoding="utf-8")
+        done = perigee("cc", "import", "mod.c")
+        assert done.returncode == 2
+        at = line + 3 * ("again" in inserted)
+        assert f"mod.c:{at}: {said}" in done.stderr
+
+
 def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path: Path) -> None:
     member = (".undo_cwnd = tcp_reno_undo_cwnd,", ".skb_marked_lost = made_init, .undo_cwnd = tcp_reno_undo_cwnd,")
     assert "`skb_marked_lost` is no callback of Linux's: it needs a patched kernel" in refused(
@@ -254,6 +350,16 @@ def test_what_is_no_module_is_refused_with_what_to_do(perigee: Perigee, tmp_path
         perigee, tmp_path, ("struct tcp_congestion_ops made", "int made")
     )
     assert "at most 15" in refused(perigee, tmp_path, ("made-up", "a-name-of-many-letters"))
+    line = MODULE.splitlines().index("static void made_avoid(struct sock *sk, u32 ack, u32 acked)") + 1
+    old = (
+        "made_avoid(struct sock *sk, u32 ack, u32 acked)",
+        "made_avoid(struct sock *sk, u32 ack, u32 acked, u32 flight)",
+    )
+    said = refused(perigee, tmp_path, old)
+    assert f"mod.c:{line}: `made_avoid` takes 4 arguments, and Linux's `.cong_avoid` is given 3" in said
+    assert "the name is `OTHER`; write it as a text" in refused(perigee, tmp_path, ('"made-up"', "OTHER"))
+    done = perigee("cc", "import", "mod.c", "--out", "nowhere/mod.c")
+    assert (done.returncode, "nowhere: is no folder" in done.stderr) == (2, True)
     (tmp_path / "mod.c").unlink()
     done = perigee("cc", "import", "mod.c")
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
@@ -361,17 +467,57 @@ def test_other_commands_name_the_import(perigee: Perigee, tmp_path: Path, comman
         assert "perigee cc import mod.c" in done.stderr
 
 
+def test_a_signed_division_is_named_with_its_line(perigee: Perigee, tmp_path: Path) -> None:
+    text = MODULE.replace("#define SCALE 1024", "#define SCALE 1024\n#define PART(x) ((x) / keep)")
+    text = text.replace("steps = (SCALE - keep) / 3 / 200;", "steps = PART(keep - 600);")
+    _, said = imported(perigee, tmp_path, text)
+    line = text.splitlines().index("\tsteps = PART(keep - 600);") + 1
+    assert f"the kernel would not take it:\nmod.c:{line}: error: signed division" in said
+    done = perigee("cc", "check", "made_up.c", "--sequences", "2")
+    assert done.returncode == 2
+    both = done.stdout + done.stderr
+    assert re.search(r"made_up\.c:\d+:\d+: error: signed division", both)
+    assert "Stack dump" not in both
+
+
+BEGINS = MODULE.replace("steps = (SCALE", "if (keep > 800)\n\t\treturn -EINVAL;\n\tsteps = (SCALE")
+"""Its init refuses a parameter of more than 800."""
+NOT_BEGUN = "the module `made_up` does not begin with keep=900: its init returns -22"
+
+
+def test_a_module_is_not_used_with_parameters_that_its_init_refuses(perigee: Perigee, tmp_path: Path) -> None:
+    imported(perigee, tmp_path, BEGINS)
+    for keep in (900, 700):
+        parts = [
+            'name = "begun"\ntime_limit = "11 s"\nnodes = ["server", "client"]\n',
+            link("link", "server client", rate="10 Mbit/s", delay="20 ms", queue="50 kB"),
+            flow("flow", "server client", size="20 kB", cc={"name": "./made_up.c", "keep": keep}),
+        ]
+        (tmp_path / "begun.toml").write_text("\n".join(parts), encoding="utf-8")
+        done = perigee("run", "begun.toml", "--out", f"results-{keep}")
+        assert done.returncode == (2 if keep == 900 else 0), done.stderr
+        assert (NOT_BEGUN in done.stderr) == (keep == 900)
+    assert not (tmp_path / "results-900").exists()
+    imported(perigee, tmp_path, BEGINS.replace("SCALE / 2;", "900;").replace("made-up", "never"))
+    done = perigee("cc", "check", "never.c", "--sequences", "2")
+    assert (done.returncode, "`never` does not begin with its defaults" in done.stderr) == (2, True)
+    done = perigee("cc", "load", "made_up.c", "--set", "keep=900")
+    assert (done.returncode, NOT_BEGUN in done.stderr) == (2, True)
+
+
 CONSTANT = MODULE.replace("steps = (SCALE - keep) / 3 / 200;", "steps = 3;")
 """Its init gives a variable one constant, of which a compiler would keep a bit."""
 
 
 @pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("text", [MODULE, PROGRAM, CONSTANT], ids=["module", "program", "constant"])
+@pytest.mark.parametrize(
+    "text", [NEWER, PROGRAM, OWN, CONSTANT, BEGINS], ids=["module", "program", "own", "constant", "begins"]
+)
 def test_an_imported_file_loads(perigee: Perigee, tmp_path: Path, text: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     imported(perigee, tmp_path, text)
     name = own("i")
-    done = perigee("cc", "load", "thirds.c" if text is PROGRAM else "made_up.c", "--as", name)
+    done = perigee("cc", "load", "thirds.c" if text in (PROGRAM, OWN) else "made_up.c", "--as", name)
     assert done.returncode == 0, done.stderr
     unload(name, force=True)

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use crate::parameter::Param;
 use crate::progress::ProgressNote;
 use crate::raw::{Ops, RawAlgorithm, ReadWatched};
+use crate::sock::MAX_PARAMS;
 use crate::watched::{Watched, STATE_COLUMNS};
 
 /// A congestion control.
@@ -17,11 +18,16 @@ pub struct Algorithm {
     pub(crate) ops: Option<Ops>,
     /// `None`: it has no watched values, or is only described.
     pub(crate) read: Option<ReadWatched>,
+    /// `None`: it is no module of the kernel, or is only described.
+    begin: Option<Begin>,
     pub(crate) about: About,
     digest: u64,
     file: Option<Arc<File>>,
     note: Option<&'static ProgressNote>,
 }
+
+/// Executes the init of a module with the values of its parameters.
+type Begin = unsafe extern "C" fn(*const u64) -> i32;
 
 /// The description of an algorithm: all but its callbacks.
 #[derive(Clone)]
@@ -125,11 +131,16 @@ impl Algorithm {
     }
     /// An algorithm that is not loaded.
     pub(crate) fn described(about: About) -> Self {
-        Self { ops: None, read: None, about, digest: 0, file: None, note: None }
+        Self { ops: None, read: None, begin: None, about, digest: 0, file: None, note: None }
     }
     /// Hash of the program in its file; 0 for a built-in one, which the build in results identifies.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
+    }
+    /// The error with which its module does not begin with these values, as a negative number of the system; 0: it begins.
+    pub(crate) fn begin(&self, values: &[u64; MAX_PARAMS]) -> i32 {
+        // SAFETY: CC_PARAMETERS allows no more parameters than there are values.
+        self.begin.map_or(0, |begin| unsafe { begin(values.as_ptr()) })
     }
     /// The author's file that it is of; `None`: it is part of this program.
     pub fn file(&self) -> Option<&File> {
@@ -273,7 +284,9 @@ pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<A
     // SAFETY: CC_EXPORT makes it the address of a constant; the layout is ours.
     let algorithm = load(unsafe { &**algorithm.cast::<*const RawAlgorithm>() });
     check(&algorithm.about)?;
-    Ok(algorithm)
+    // SAFETY: kernel.h defines it as such a function.
+    let begin = symbol(c"perigee_cc_begin").map(|begin| unsafe { std::mem::transmute::<*const c_void, Begin>(begin) });
+    Ok(Algorithm { begin, ..algorithm })
 }
 
 /// Refuses what Linux would refuse, and defaults that could never be set.
@@ -336,7 +349,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         },
         flags: raw.ops.flags,
     };
-    Algorithm { ops: Some(raw.ops), read: watch.read, about, digest: 0, file: None, note: None }
+    Algorithm { ops: Some(raw.ops), read: watch.read, begin: None, about, digest: 0, file: None, note: None }
 }
 
 /// A string literal of the C file.

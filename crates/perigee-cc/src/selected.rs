@@ -47,6 +47,15 @@ pub enum CcError {
         /// The one that replaces it.
         by: &'static str,
     },
+    /// The module that it is does not begin with these values.
+    NotBegun {
+        /// The algorithm.
+        algorithm: String,
+        /// The values that are not the defaults; empty: all are.
+        settings: String,
+        /// The answer of its init, an error of the system.
+        code: i32,
+    },
 }
 
 impl CcError {
@@ -61,6 +70,13 @@ impl CcError {
             }
             Self::Replaced { algorithm, key, by } => {
                 (format!("`{key}` of `{algorithm}` is without effect beside `{by}`"), "keep one of them".to_owned())
+            }
+            Self::NotBegun { algorithm, settings, code } => {
+                let with = if settings.is_empty() { "its defaults" } else { settings };
+                let why = std::io::Error::from_raw_os_error(code.saturating_neg());
+                let message =
+                    format!("the module `{algorithm}` does not begin with {with}: its init returns {code}, {why}");
+                (message, "set values that it takes; the kernel would not load it with these".to_owned())
             }
         }
     }
@@ -148,6 +164,19 @@ impl Selected {
             }
         }
         Ok(selected)
+    }
+
+    /// Has the module of an author's file that is loaded begin with these values, where the file is one.
+    ///
+    /// # Errors
+    /// If its init does not take them.
+    pub fn begin(&self) -> Result<(), CcError> {
+        match self.algorithm.begin(&self.values) {
+            0 => Ok(()),
+            code => {
+                Err(CcError::NotBegun { algorithm: self.algorithm.name().to_owned(), settings: self.describe(), code })
+            }
+        }
     }
 
     /// The value of a parameter; `None` without one of this name.

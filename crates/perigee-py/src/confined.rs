@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use perigee_cc::{Algorithm, ProgressNote};
+use perigee_cc::{Algorithm, ProgressNote, Selected};
 use perigee_cc_load::trial::{attempt, trial, Sequence};
 use perigee_cc_load::{Compiled, Loader};
 use pyo3::prelude::*;
@@ -116,6 +116,14 @@ impl Trial {
             Ok(algorithm) => Ok(Self(algorithm)),
             Err(error) => Err(InputError::new_err((error.message(), error.fix()))),
         }
+    }
+
+    /// Has the module that it may be begin with these parameters, as text; the others have their defaults.
+    #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
+    fn begin(&self, settings: Vec<(String, String)>) -> PyResult<()> {
+        let settings: Vec<_> = settings.iter().map(|(key, value)| (&**key, &**value)).collect();
+        let begun = Selected::of(self.0, &settings).and_then(|selected| selected.begin());
+        begun.map_err(|error| InputError::new_err((error.message(), error.fix())))
     }
 
     /// Tries `count` random sequences of events, from number `first` on: `None`, or the sequence and the event that break a window,

@@ -110,6 +110,7 @@ pub(crate) fn congestion_control(
     }
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, text)| (*key, text.as_str())).collect();
     let selected = Selected::of(algorithm, &settings).map_err(|error| cc_error(&what, &error, node))?;
+    selected.begin().map_err(|error| cc_error(&what, &error, node))?;
     Ok((selected, serde_json::Value::Object(json).to_string().into()))
 }
 

@@ -146,6 +146,7 @@ class _Trial:
             path, source, library = self._library
             asked = {"do": "trial", "path": str(path)}
             self._child.ask(asked, (source, library), stall_s=LOADING_FACTOR * self._limits.stall_s)
+            self._child.ask({"do": "begin", "settings": []})
         return self._child
 
 

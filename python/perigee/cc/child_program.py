@@ -50,6 +50,12 @@ class _Worker:
         self._trial = _core.Trial((asked["path"], blobs[0], blobs[1]), self._note)
         return {}, []
 
+    def begin(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
+        """Have the module begin with parameters."""
+        assert self._trial, "a trial comes before its beginning"  # noqa: S101 - the parent's promise
+        self._trial.begin([(key, value) for key, value in asked["settings"]])
+        return {}, []
+
     def sequences(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
         """Try random sequences of events."""
         assert self._trial, "a trial comes before its events"  # noqa: S101 - the parent's promise
@@ -68,6 +74,7 @@ def main(parent: str, memory: str, note: str, requests: str, answers: str) -> No
         "plan": worker.plan,
         "run": worker.run,
         "trial": worker.trial,
+        "begin": worker.begin,
         "sequences": worker.sequences,
         "attempt": worker.attempt,
     }

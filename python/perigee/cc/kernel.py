@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from perigee.cc.begun import check_loaded
 from perigee.core import native
 from perigee.errors import InUseError, KernelError, RunError
 from perigee.places import headers
@@ -50,9 +51,11 @@ def load(
         remember: let its connections remember paths, for Careful Resume.
 
     Raises:
-        InputError: the choice is wrong, or this machine or process cannot.
+        InputError: the choice is wrong, a module does not begin with its parameters, or this machine or process cannot.
         RunError: the kernel refused it; nothing is loaded.
     """
+    if is_file(what):
+        check_loaded(Path(what), settings)
     try:
         include = str(headers()) if is_file(what) else None
         return native.cc_load(what, settings, name, make_default, remember, include)

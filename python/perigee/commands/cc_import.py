@@ -38,6 +38,8 @@ def import_(
     """
     from perigee.cc.foreign.writing import imported
 
+    if out and not out.parent.is_dir():
+        raise InputError(f"{out.parent}: is no folder", "make it, or name another file with --out")
     made = imported(file)
     target = out or Path(f"{made.name}.c")
     if target.exists():

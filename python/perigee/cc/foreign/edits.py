@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perigee.cc.foreign.module import OF_TCP_H, OPS, Foreign, reachable
+from perigee.cc.foreign.licence import is_licence
+from perigee.cc.foreign.module import OF_TCP_H, OPS, Foreign, is_set_by_loader, reachable
 from perigee.cc.foreign.refused import RefusedError
-from perigee.cc.foreign.text import Item, Token
+from perigee.cc.foreign.text import Item, Token, prototype
 
 Edit = tuple[int, int, str]
 """Where a change begins and ends, and what stands there instead."""
@@ -18,6 +19,8 @@ _TO_RENO = re.compile(
     r"WRITE_ONCE\(\s*inet_csk\((\w+)\)->icsk_ca_ops,\s*&(\w+)\)|inet_csk\((\w+)\)->icsk_ca_ops\s*=\s*&(\w+)"
 )
 _CLAMP = re.compile(r"\b(\w+|tcp_sk\(\w+\))(->snd_cwnd_clamp\s*=(?!=)\s*)([^;]*)")
+_SETTINGS = {"CONFIG_HZ": "KERNEL_HZ", "LINUX_KERNEL_VERSION": "LINUX_VERSION_CODE"}
+"""Settings of the kernel that a program may read, by what stands for them."""
 _TABLE = re.compile(r"\b(static)\s+const\b(?:[^;=(){}]|\{[^}]*\})*?\b(\w+)\s*\[[^;=()]*=")
 
 
@@ -37,11 +40,19 @@ def edits(found: Foreign) -> Iterator[Edit]:
     }
     for item in found.items:
         words = item.words() if item.kind == "other" else set()
-        if item.kind == "variable" and (item.has(OPS) or item.names == ["_license"]):
+        if item.has("SEC") and '".maps"' in [token.text for token in item.tokens]:
+            raise RefusedError(item.start, "it has a map", "keep the state in the struct that inet_csk_ca() returns")
+        if item in found.own.types or (item.kind == "variable" and (item.has(OPS) or is_licence(item))):
             yield item.start, item.end, ""
+        elif item.kind == "variable" and item.has("__kconfig"):
+            yield item.start, item.end, _setting(found, item)
         elif item.kind == "variable" and found.memory & set(item.names):
-            is_static = item.tokens[0].text == "static"
-            yield item.start, item.start + len("static") * is_static, "static KERNEL_GLOBAL" + " " * (not is_static)
+            yield from _stored(item)
+        elif item.kind == "variable" and is_set_by_loader(item):
+            yield from _without(item, {"volatile"})
+        elif item.kind == "variable" and not item.words() & {"static", "const", "extern"}:
+            # Nothing writes it.
+            yield item.start, item.start, "static "
         elif item.kind == "function" and item.names[0] not in in_use:
             yield item.start, item.start, "#if 0 /* not called */\n"
             yield item.end, item.end, "\n#endif"
@@ -49,7 +60,11 @@ def edits(found: Foreign) -> Iterator[Edit]:
             yield item.start, item.start, "static "
         elif "__ksym" in words:
             if not words & OF_TCP_H:
-                raise RefusedError(item.start, "it calls functions that only some kernels lend", "take in what they do")
+                raise RefusedError(
+                    item.start,
+                    f"`{prototype(item)}` is a function that only some kernels lend to BPF",
+                    f"take in what it does; all lend {', '.join(sorted(OF_TCP_H))}",
+                )
             yield item.start, item.end, ""
         elif words & set(functions) and not item.has("static") and item.has("("):
             is_extern = item.tokens[0].text == "extern"
@@ -58,6 +73,35 @@ def edits(found: Foreign) -> Iterator[Edit]:
             yield from _left_to_reno(found, item)
             yield from _clamped(found, item)
             yield from _bounded(found, item, tables, members)
+
+
+def _stored(item: Item) -> Iterator[Edit]:
+    """Yield what makes a variable one that module_start() writes."""
+    yield from _without(item, {"const", "volatile"})
+    is_static = item.tokens[0].text == "static"
+    yield item.start, item.start + len("static") * is_static, "static KERNEL_GLOBAL" + " " * (not is_static)
+
+
+def _without(item: Item, words: set[str]) -> Iterator[Edit]:
+    for token in item.tokens[: item.body or None]:
+        if token.text in words:
+            # The space behind it, too.
+            yield token.start, token.end + 1, ""
+
+
+def _setting(found: Foreign, item: Item) -> str:
+    """Return a macro in place of a setting of the kernel that a program reads."""
+    name = item.names[0]
+    if name not in _SETTINGS:
+        raise RefusedError(
+            item.start,
+            f"`{name}` is a setting of the kernel that the simulator does not have",
+            f"it has {' and '.join(_SETTINGS)}",
+        )
+    words = [token.text for token in item.tokens if token.kind == "word" and not token.text.startswith("__")]
+    kind = " ".join(word for word in words if word not in ("extern", name))
+    _note(found, f"{name}, a setting of the kernel: {_SETTINGS[name]}")
+    return f"\n#define {name} (({kind}){_SETTINGS[name]})\n"
 
 
 def _left_to_reno(found: Foreign, function: Item) -> Iterator[Edit]:

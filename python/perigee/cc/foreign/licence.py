@@ -27,7 +27,7 @@ def licence_of(items: Sequence[Item], spdx: str, table: int) -> tuple[str, str]:
     """
     stated: list[tuple[str, Item]] = []
     for item in items:
-        if item.kind == "variable" and item.names == ["_license"]:
+        if is_licence(item):
             stated.append((joined(item.tokens[item.body + 1 : -1]), item))
         elif item.kind == "call" and item.names == ["MODULE_LICENSE"]:
             stated.append((" ".join(joined(part) for part in arguments(item)), item))
@@ -47,6 +47,11 @@ def licence_of(items: Sequence[Item], spdx: str, table: int) -> tuple[str, str]:
     if licence not in LOADED:
         return licence, f"{licence}: it simulates; the kernel loads only {', '.join(LOADED)}"
     return licence, "" if stated else f"of the SPDX line, {spdx}: {licence} to the kernel"
+
+
+def is_licence(item: Item) -> bool:
+    """Whether a variable is the licence of a program: whatever its name, it is in the section `license`."""
+    return item.kind == "variable" and item.has("SEC") and '"license"' in [token.text for token in item.tokens]
 
 
 def of_spdx(expression: str) -> str:

@@ -145,6 +145,17 @@ def arguments(item: Item) -> list[list[Token]]:
     return []
 
 
+def prototype(item: Item) -> str:
+    """Return the function that a prototype declares; empty: it is none.
+
+    Examples:
+        >>> prototype(items_of("extern __u32 f(struct sock *sk) __ksym;")[0])
+        'f'
+    """
+    texts = [token.text for token in item.tokens]
+    return texts[texts.index("(") - 1] if item.kind == "other" and item.has("(") else ""
+
+
 def joined(tokens: Sequence[Token]) -> str:
     """Return tokens as text, adjacent strings as one.
 

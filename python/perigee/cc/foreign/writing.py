@@ -24,8 +24,8 @@ from perigee.errors import InputError
 from perigee.places import headers
 
 NAME_LENGTH = 15
-_PROGRAM = re.compile(r'\bSEC\(\s*"struct_ops[^"]*"\s*\)')
-_ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)\([ \t]*(\w+)[ \t]*,[ \t]*")
+_PROGRAM = re.compile(r'\bSEC\(\s*"(?:struct_ops[^"\n]*"\s*\)|[^"\n]*"\s*\)(?=[\w\s*]*\bBPF_(?:PROG|STRUCT_OPS)))')
+_ARGUMENTS = re.compile(r"\bBPF_(?:PROG|STRUCT_OPS\w*)[ \t]*\([ \t]*(\w+)[ \t]*,[ \t]*")
 _MISSING_FUNCTION = re.compile(r"implicit declaration of function ['\"](\w+)['\"]")
 _MISSING_FIELD = re.compile(r"['\"](?:const )?struct (\w+)['\"] has no member named ['\"](\w+)['\"]")
 _OWN_MEMORY = "it takes memory of its own: keep it in the struct that inet_csk_ca() returns, or in CC_STORAGE"
@@ -116,14 +116,22 @@ def _report(found: Foreign, name: str) -> Iterator[str]:
         yield f"parameters: {', '.join(one.name for one in found.parameters)}"
     if found.init:
         yield f"kept: the module's init, {found.init}, before the first callback of a connection"
-    if written := sorted(found.memory - {one.variable for one in found.parameters}):
+    if written := sorted(found.memory - found.told - {one.variable for one in found.parameters}):
         yield f"kept: what it computes, {', '.join(written)}"
+    if found.told:
+        yield f"kept: {', '.join(sorted(found.told))}, which nothing of the file reads"
+    if names := found.own.names():
+        yield f"kept: its own {', '.join(names)}, in place of kernel.h's"
     if found.flags:
         yield f"kept: the flags {found.flags}"
     for note in found.notes:
         yield f"mapped: {note}"
     if found.text.find("tcp_call_bpf(") >= 0:
         yield "mapped: tcp_call_bpf() answers -1: no program of the machine is asked"
+    if found.text.find("tcp_plb_") >= 0:
+        yield "mapped: tcp_plb_*() do nothing, as where net.ipv4.tcp_plb_enabled is 0, its default"
+    if types := [name for item in found.own.types for name in item.names or ["an enum"]]:
+        yield f"left out: its own {', '.join(types)}, which tcp.h or kernel.h has"
     for what, why in found.left_out.items():
         yield f"left out: {what} ({why})"
     if unused := sorted(set(found.functions()) - reachable(found)):
@@ -140,7 +148,7 @@ def _head(path: Path, found: Foreign, report: list[str]) -> str:
     for line in report:
         said += textwrap.wrap(line.replace("*/", "* /"), 106, initial_indent="- ", subsequent_indent="  ")
     body = "\n".join(f" * {line}" for line in said)
-    return f'/*\n{body}\n */\n#define CC_LICENSE "{found.licence}"\n#include "kernel.h"\n'
+    return f'/*\n{body}\n */\n#define CC_LICENSE "{found.licence}"\n#include "kernel.h"\n{found.own.before()}'
 
 
 def _tail(found: Foreign, name: str) -> str:
@@ -157,17 +165,23 @@ def _tail(found: Foreign, name: str) -> str:
     start = ", ".join([*(f"{one.variable} = {one.name}" for one in named), f"{found.init}()" if found.init else "0"])
     state = f"CC_STATE({wanted});\n" if states else ""
     text = (
-        "\n/* Parameters and callbacks, as Perigee registers them. */\n"
+        f"\n/* Parameters and callbacks, as Perigee registers them. */\n{found.own.behind()}"
         f"#define PARAMETERS(P){rows}\nCC_PARAMETERS(PARAMETERS)\n"
         f"{shown_as}{state}KERNEL_MODULE(PARAMETERS, ({start}))\n"
     )
     members = []
-    for callback, function in {"init": "", **found.callbacks}.items():
+    callbacks = {"init": "", **found.callbacks}
+    tx_start = callbacks.pop("cwnd_event_tx_start", "")
+    if tx_start:
+        callbacks.setdefault("cwnd_event", "")
+    for callback, function in callbacks.items():
         returned, given = CALLBACKS[callback]
         names = ", ".join(["sk", *(word.split()[-1].lstrip("*") for word in given.split(", ") if word)])
         if callback == "cong_control" and _argument_count(found, function) == 2:
             names = "sk, rs"
         call = f"{'return ' if returned != 'void' else ''}{function}({names});" if function else ""
+        if callback == "cwnd_event" and tx_start:
+            call = f"if (event == CA_EVENT_TX_START)\n\t\t{tx_start}(sk);" + (f"\n\telse\n\t\t{call}" if call else "")
         enter = "module_start(sk);" if callback == "init" else "module_enter(sk);"
         arguments = ", ".join(["struct sock *sk", *([given] if given else [])])
         body = "\n".join(f"\t{line}" for line in (enter, call) if line)

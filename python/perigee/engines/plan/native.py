@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from perigee.cc.begun import check_planned
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
 from perigee.engines.plan.forecast import MOST_POINTS, cut_short, path_warnings, slots_without_path, small_buffers
@@ -61,6 +62,8 @@ class NativePlan(Plan):
 
     def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
         self._core = native_plan(study, settings, reduced, real=self.is_real)
+        if not self.is_real:
+            check_planned(self._core.compiled(), plan_arguments(study, settings, reduced))
         self.study = self._core.study
         laid_out = self._core.laid_out()
         points = laid_out["points"]
