@@ -197,12 +197,13 @@ def check(
         result("ok: it compiles for the kernel")
     if not wrong:
         result(f"ok: {count} random sequences of events break no window")
-    if compiled.kernel_error:
-        raise InputError(
-            f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
-        )
+    refused = f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
     if wrong:
+        if compiled.kernel_error:
+            say(refused)
         raise RunError(wrong)
+    if compiled.kernel_error:
+        raise InputError(refused)
     if sequence is None:
         _check_unused(file, cc_stall, cc_memory)
 
