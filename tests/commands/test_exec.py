@@ -208,9 +208,11 @@ def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_
     )
     python = shlex.quote(sys.executable)
     done = inside(
-        f"export TMPDIR={tmp_path}\n{python} -c {shlex.quote(make + 'os._exit(9)')} > {tmp_path}/left\n"
+        f"export TMPDIR={tmp_path}\n"
         f"{python} -c {shlex.quote(make + 'import time; time.sleep(60)')} > {tmp_path}/kept & working=$!\n"
         f"for _ in $(seq 2000); do [ -s {tmp_path}/kept ] && break; sleep 0.1; done\n"
+        # Last: who makes such a folder removes what others have left.
+        f"{python} -c {shlex.quote(make + 'os._exit(9)')} > {tmp_path}/left\n"
         f"{PERIGEE} emu clean; kill $working"
     )
     left, kept = ((tmp_path / name).read_text().strip() for name in ("left", "kept"))

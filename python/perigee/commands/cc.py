@@ -173,8 +173,8 @@ def check(
     timeout, or of over 2^31 packets. An algorithm that owns its window (cong_control) may go down to one. A failure
     is printed with its line and a minimized sequence of events. Two minutes of an application that sends 20 kB at a
     time, one of them with a loss, show whether a window that is not used stays within bounds (RFC 7661). The events
-    run in another process, so that crashes, divisions by zero and endless loops are found too. Floating point,
-    which the kernel does not have, is reported with its line.
+    run in another process, so that crashes, divisions by zero and endless loops are found too. Floating point and
+    functions of this host, which the kernel does not have, are reported with their lines.
 
     [bold]Example[/bold]
 
@@ -197,12 +197,13 @@ def check(
         result("ok: it compiles for the kernel")
     if not wrong:
         result(f"ok: {count} random sequences of events break no window")
-    if compiled.kernel_error:
-        raise InputError(
-            f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
-        )
+    refused = f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
     if wrong:
+        if compiled.kernel_error:
+            say(refused)
         raise RunError(wrong)
+    if compiled.kernel_error:
+        raise InputError(refused)
     if sequence is None:
         _check_unused(file, cc_stall, cc_memory)
 
