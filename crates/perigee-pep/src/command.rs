@@ -9,15 +9,14 @@ use crate::config::Config;
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::at_end::end_by_panic;
+use crate::host::congestion::unknown;
 use crate::host::deployment::deployments;
 use crate::host::intercept::script;
 use crate::host::survey::{one_ways, survey};
-use crate::link;
-use crate::service::accounting;
 use crate::service::answers::{ask, silent};
+use crate::service::checks::read_and_check;
 use crate::service::succession::command::{reload, upgrade, TAKE_OVER};
 use crate::service::{read, run, take_over};
-use crate::tunnel;
 use crate::version::VERSION;
 
 /// Executes a command line without the program's name; returns the exit code: 2 for wrong input, 1 for a failure.
@@ -48,10 +47,11 @@ pub fn main(arguments: &[OsString]) -> u8 {
                 |()| 0,
             );
         }
-        2 if is(0, "check") => read(words[1]).and_then(|config| {
-            tunnel::check(&config)?;
-            link::check(&config)?;
-            config.accounting.as_ref().map_or(Ok(()), accounting::check)?;
+        2 if is(0, "check") => read_and_check(words[1]).map(|config| {
+            // The configuration may be that of another host.
+            for finding in unknown(&config) {
+                eprintln!("perigee-pep: warning: {finding}");
+            }
             let count = config.rules.len() - 1;
             println!(
                 "{}: {} forwarded, {}{}{}, {count} {}",
@@ -62,14 +62,13 @@ pub fn main(arguments: &[OsString]) -> u8 {
                 if config.link.is_some() { ", a shared link" } else { "" },
                 if count == 1 { "rule" } else { "rules" },
             );
-            Ok(())
         }),
         2 if is(0, "rules") => read(words[1]).map(|config| match script(&config) {
             Some(script) => print!("{script}"),
             None => eprintln!("perigee-pep: nothing is intercepted: `[transparent]` is missing"),
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
-        2 if is(0, "doctor") => match read(words[1]) {
+        2 if is(0, "doctor") => match read_and_check(words[1]) {
             Ok(config) => return u8::from(!say(&config)),
             Err(error) => Err(error),
         },

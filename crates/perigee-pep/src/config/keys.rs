@@ -27,7 +27,12 @@ pub(super) static CONFIGURATION: Section = Section {
         key("legs", Kind::TablePer { of: "leg", section: &LEG }, "", "Settings of the sockets of one side, by a name."),
         key("rules", Kind::Tables(&RULE), "", "Settings by connection: the first rule that matches applies."),
         key("link", Kind::Table(&LINK), "", "The satellite link whose queue the service owns. Not given: the modem's."),
-        key("accounting", Kind::Table(&ACCOUNTING), "", "Lines of what each subscriber has used. Not given: none."),
+        key(
+            "accounting",
+            Kind::Table(&ACCOUNTING),
+            "",
+            "Lines of what each subscriber has used; comes and goes with an upgrade or a restart. Not given: none.",
+        ),
         key("limits", Kind::Table(&LIMITS), "", "What the service may use at most."),
         key("service", Kind::Table(&SERVICE), "", "The service itself: threads, metrics, its end."),
     ],
@@ -383,20 +388,20 @@ pub(super) static LIMITS: Section = Section {
 pub(super) static SERVICE: Section = Section {
     name: "service",
     keys: &[
-        key("workers", Kind::Integer { min: 1, max: 256 }, "", "Threads. Not given: as many as there are processors."),
+        key("workers", Kind::Integer { min: 1, max: 256 }, "", "Threads; changes with an upgrade or a restart. Not given: as many as there are processors."),
         key(
             "control",
             PATH,
             "",
             "Unix socket that `perigee-pep status` asks, for its owner only; `reload` and `upgrade` ask the one beside it, \
-             with `.upgrade` after its name. Not given: none.",
+             with `.upgrade` after its name; changes with a restart only. Not given: none.",
         ),
         key(
             "metrics",
             ADDRESS,
             "",
-            "HTTP address of `/metrics`, in Prometheus's text format or OpenMetrics, and of a page that draws them, `/`. \
-             Not given: none.",
+            "HTTP address of `/metrics`, in Prometheus's text format or OpenMetrics, and of a page that draws them, `/`; \
+             changes with an upgrade or a restart. Not given: none.",
         ),
         key("metrics_remote", Kind::Bool, "false", "Allows `metrics` at an address that is not loopback."),
         key(
@@ -418,8 +423,8 @@ pub(super) static SERVICE: Section = Section {
             "confine",
             Kind::Bool,
             "true",
-            "After the start, rights, files and system calls that are not needed are given up; changes with a \
-             restart only.",
+            "After the start, rights, files and system calls that are not needed are given up; changes with an \
+             upgrade or a restart.",
         ),
     ],
 };

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use perigee_units::Time;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -21,6 +21,7 @@ use rustix::io::Errno;
 pub(crate) use self::slab::Key;
 use self::slab::Slab;
 use crate::host::clock::monotonic;
+use crate::host::threads::start_thread;
 
 /// The tasks of a thread, of type `T`, and what they wait for; `O` are the orders that other threads give.
 #[derive(Debug)]
@@ -370,7 +371,7 @@ impl<O: Send + 'static> Thread<O> {
     {
         let (event_loop, orders) = EventLoop::new()?;
         let handler = make(event_loop)?;
-        let handle = Builder::new().name(name.to_owned()).spawn(move || handler.run())?;
+        let handle = start_thread(name, move || handler.run())?;
         Ok(Self { orders: Arc::new(orders), handle: Some(handle) })
     }
 

@@ -157,7 +157,8 @@ fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> 
         rules.push((vec![parent(control)], AccessFs::RemoveFile.into()));
     }
     if let Some(file) = accounts(config) {
-        rules.push((vec![parent(file)], AccessFs::WriteFile | AccessFs::MakeReg));
+        // It is read for its end, which another process may have left within a line.
+        rules.push((vec![parent(file)], read | AccessFs::WriteFile | AccessFs::MakeReg));
     }
     if let Some(RateSource::Slots(slots)) = config.link.as_ref().map(|link| &link.source) {
         rules.push((folders(slots), read));
@@ -331,6 +332,7 @@ const CALLS: &[i64] = &[
     libc::SYS_lseek,
     libc::SYS_pipe2,
     libc::SYS_ppoll,
+    libc::SYS_pread64,
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_splice,
@@ -410,7 +412,6 @@ const CHILD_CALLS: &[i64] = &[
     libc::SYS_getgid,
     libc::SYS_getppid,
     libc::SYS_getuid,
-    libc::SYS_pread64,
     libc::SYS_pselect6,
     libc::SYS_readlinkat,
     libc::SYS_set_tid_address,

@@ -3,19 +3,21 @@
 use std::fs;
 
 use super::bridge::{self, Port};
+use super::congestion;
 use super::deployment::{lacking, of_link};
 use super::finding::Finding;
 use super::one_way;
 use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
-/// Returns obstacles of this host to a configuration's interception and to the shared link.
+/// Returns what this host lacks of a configuration, and what of it is an obstacle to interception and to the shared link.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
-    let of_interception = config.transparent.as_ref().map(|transparent| of_interception(config, transparent));
-    of_interception.into_iter().flatten().chain(of_link(config)).collect()
+    let unknown = congestion::unknown(config).into_iter();
+    let of_interception = config.transparent.iter().flat_map(|transparent| obstacles(config, transparent));
+    unknown.chain(of_interception).chain(of_link(config)).collect()
 }
 
-fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {
+fn obstacles(config: &Config, transparent: &Transparent) -> Vec<Finding> {
     let ports = Port::all(transparent);
     let lacking = lacking(config, transparent, &ports);
     let transparent = &bridge::at_ip(transparent, &ports);

@@ -2,7 +2,8 @@
 //! that ended.
 //!
 //! A thread of its own writes them, so that a slow or full disk delays no connection. What it cannot write is counted, and the next line
-//! that can be written says how many were lost; what lines of use had is part of the next ones.
+//! that can be written says how many were lost; what lines of use had is part of the next ones. At its end the process that has replaced
+//! this one takes over what is left of both, or the log has it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -10,7 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
-use std::thread::Builder;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use perigee_text::StrictError;
@@ -20,16 +21,30 @@ use serde_json::{Map, Value};
 use crate::config::Accounting;
 use crate::error::ServiceError;
 use crate::host::clock::{monotonic, seconds_since_1970};
+use crate::host::lines::ends_within_line;
+use crate::host::threads::start_thread;
 use crate::shared::counts::Count;
 use crate::shared::log::{quoted, Log};
 use crate::shared::records::{Destination, ForWriter, Records};
 use crate::shared::stats::Stats;
+use crate::shared::usage::Use;
 
 /// The thread that writes.
 #[derive(Debug)]
 pub(crate) struct AccountWriter {
     messages: SyncSender<ForWriter>,
     goes_on: Receiver<()>,
+    thread: JoinHandle<Unwritten>,
+    log: Log,
+}
+
+/// What a process could not write until its end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unwritten {
+    /// Lines of use.
+    pub(crate) lines: Vec<String>,
+    /// How many others there were that no line has told.
+    pub(crate) lost: u64,
 }
 
 /// The state of the thread.
@@ -43,7 +58,9 @@ struct Writing {
     due: Time,
     /// Lines that were not written, and are not told of yet, as the counter has them.
     told: u64,
-    /// Whether the last line was written in part only.
+    /// Lines of use of processes that this one has replaced.
+    kept: Vec<String>,
+    /// Whether the last line was written in part only, where the file does not show it.
     is_torn: bool,
     /// Whether it was not written.
     fails: bool,
@@ -63,20 +80,50 @@ impl AccountWriter {
         let began = monotonic();
         let due = began + accounting.every;
         let (goes_on, lines) = sync_channel(1);
-        let writing =
-            Writing { accounting, file, stats, log, began, due, told: 0, is_torn: false, fails: false, goes_on };
-        let run = move || writing.run(&messages);
-        Builder::new().name("pep-accounts".to_owned()).spawn(run).map_err(ServiceError::system("accounting"))?;
-        Ok(Self { messages: records.to_writer.clone(), goes_on: lines })
+        let writing = Writing {
+            accounting,
+            file,
+            stats,
+            log: log.clone(),
+            began,
+            due,
+            told: 0,
+            kept: Vec::new(),
+            is_torn: false,
+            fails: false,
+            goes_on,
+        };
+        let thread = start_thread("pep-accounts", move || writing.run(&messages));
+        let thread = thread.map_err(ServiceError::system("accounting"))?;
+        Ok(Self { messages: records.to_writer.clone(), goes_on: lines, thread, log })
     }
 
-    /// Waits for the last lines, however many there are and busy the machine is, but not for a disk that stops at one.
-    pub(crate) fn finish(self) {
-        let Self { messages, goes_on } = self;
+    /// Waits for the last lines, however many there are and busy the machine is, but not for a disk that stops at one. What could not be
+    /// written is another process's, if `hand_over` says so, or else the log has it.
+    pub(crate) fn finish(self, hand_over: impl FnOnce(&Unwritten) -> bool) {
+        let Self { messages, goes_on, thread, log } = self;
         // Where there is no room for it, the thread ends with the last of those who have lines.
         let _ = messages.try_send(ForWriter::End);
         drop(messages);
-        while goes_on.recv_timeout(LONGEST_LINE).is_ok() {}
+        loop {
+            match goes_on.recv_timeout(LONGEST_LINE) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    log.line("accounting not written to its end reason=\"the disk does not answer\"".to_owned());
+                    return;
+                }
+            }
+        }
+        let unwritten = thread.join().unwrap_or_default();
+        if unwritten == Unwritten::default() || hand_over(&unwritten) {
+            return;
+        }
+        let Unwritten { lines, lost } = unwritten;
+        log.line(format!("accounting ends lost={lost} reason=\"they were not written; lines of use follow\""));
+        for line in lines {
+            log.line(line);
+        }
     }
 }
 
@@ -86,10 +133,17 @@ impl AccountWriter {
 /// If the system refuses it.
 pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError> {
     let Some(path) = &accounting.file else { return Ok(None) };
-    adding().create(true).open(path).map(Some).map_err(|error| {
+    add_to(path).map(Some).map_err(|error| {
         let system = ServiceError::system(&format!("accounting.file {}", path.display()))(error);
         check(accounting).err().unwrap_or(system)
     })
+}
+
+/// What the end of the file says of who wrote to it before this service started.
+pub(crate) fn of_killed(file: Option<&File>) -> Option<String> {
+    let is_torn = file.and_then(ends_within_line)?;
+    let said = "accounting: the file ends within a line: who wrote there was killed, or ended on a full disk, and wrote no more";
+    is_torn.then(|| said.to_owned())
 }
 
 /// Opens it in a service that runs, for lines that went to `old` until now. What has become of that file is no reason to refuse a
@@ -148,6 +202,16 @@ pub(crate) fn check(accounting: &Accounting) -> Result<(), ServiceError> {
     Err(StrictError::new(&accounting.file_at, message, fix).into())
 }
 
+/// Opens a file to add to, and if that may be to read how it ends; not a pipe, which would have a reader then.
+fn add_to(path: &Path) -> io::Result<File> {
+    let is_pipe = fs::metadata(path).is_ok_and(|it| !it.is_file());
+    let opened = adding().create(true).read(!is_pipe).open(path);
+    match opened {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => adding().create(true).open(path),
+        opened => opened,
+    }
+}
+
 /// How the file is opened.
 fn adding() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -156,11 +220,12 @@ fn adding() -> OpenOptions {
 }
 
 impl Writing {
-    fn run(mut self, messages: &Receiver<ForWriter>) {
+    fn run(mut self, messages: &Receiver<ForWriter>) -> Unwritten {
         loop {
             let pause = self.due - monotonic();
             match messages.recv_timeout(Duration::from_nanos(pause.as_nanos())) {
-                Ok(ForWriter::Connection(record)) => drop(self.line("connection", record)),
+                Ok(ForWriter::Connection(record)) => drop(self.line(&text("connection", record))),
+                Ok(ForWriter::Kept(line)) => self.kept.push(line),
                 Ok(ForWriter::Configure(accounting, destination)) => self.configure(accounting, destination),
                 Ok(ForWriter::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -170,6 +235,8 @@ impl Writing {
             }
         }
         self.tell();
+        let lines = self.stats.usage.untold().into_iter().map(|line| of_use(&line, Time::ZERO));
+        Unwritten { lines: self.kept.into_iter().chain(lines).collect(), lost: self.stats.unwritten.get() - self.told }
     }
 
     fn configure(&mut self, accounting: Accounting, destination: Destination) {
@@ -186,28 +253,28 @@ impl Writing {
     fn tell(&mut self) {
         let now = monotonic();
         let interval = now - self.began;
+        let kept = self.tell_lost().and_then(|()| self.tell_kept());
+        self.note(&kept);
         for line in self.stats.usage.untold() {
-            let mut record = Map::from_iter([
-                ("seconds".to_owned(), (line.earlier + interval).as_secs_f64().into()),
-                ("subscriber".to_owned(), line.name.clone().into()),
-                ("rule".to_owned(), line.rule.clone().into()),
-            ]);
-            record.extend(Count::all().map(|count| (count.name(), line.used.get(count).into())));
-            let is_written = self.line("use", record);
+            let is_written = self.line(&of_use(&line, interval));
             self.stats.usage.told(&line, is_written, interval);
         }
         (self.began, self.due) = (now, now + self.accounting.every);
     }
 
     /// Writes a line; before it, how many were lost. False: it was not written.
-    fn line(&mut self, kind: &str, record: Map<String, Value>) -> bool {
-        // Nobody listens before the end, or no longer.
-        let _ = self.goes_on.try_send(());
-        let written = self.tell_lost().and_then(|()| self.write(&text(kind, record)));
+    fn line(&mut self, line: &str) -> bool {
+        let written = self.tell_lost().and_then(|()| self.write(line));
         if written.is_err() {
             self.stats.unwritten.add(1);
         }
-        match &written {
+        self.note(&written);
+        written.is_ok()
+    }
+
+    /// Logs when writing begins to fail, and when it works again.
+    fn note(&mut self, written: &io::Result<()>) {
+        match written {
             Err(error) if !self.fails => {
                 self.log.line(format!("accounting not written reason={}", quoted(error)));
             }
@@ -215,7 +282,14 @@ impl Writing {
             _ => {}
         }
         self.fails = written.is_err();
-        written.is_ok()
+    }
+
+    fn tell_kept(&mut self) -> io::Result<()> {
+        while let Some(line) = self.kept.last().cloned() {
+            self.write(&line)?;
+            self.kept.pop();
+        }
+        Ok(())
     }
 
     fn tell_lost(&mut self) -> io::Result<()> {
@@ -230,20 +304,20 @@ impl Writing {
 
     /// Writes all of a line at once, or nothing as far as the system lets it: two processes add to one file during an upgrade.
     fn write(&mut self, line: &str) -> io::Result<()> {
+        // Nobody listens before the end, or no longer.
+        let _ = self.goes_on.try_send(());
         let Some(file) = &mut self.file else {
             self.log.line(line.to_owned());
             return Ok(());
         };
-        let mut now = file.metadata()?;
-        if now.nlink() == 0 {
+        if file.metadata()?.nlink() == 0 {
             // Nobody would find its lines. Its folder may be there again.
             let opened = open_confined(&self.accounting).map_err(|why| io::Error::other(format!("removed: {why}")))?;
             *file = opened.ok_or(ErrorKind::NotFound)?;
-            now = file.metadata()?;
         }
-        // The rest of a torn line stands by itself, if nobody has emptied the file.
-        let is_emptied = now.is_file() && now.len() == 0;
-        let whole = format!("{}{line}\n", if self.is_torn && !is_emptied { "\n" } else { "" });
+        // A torn line stands by itself, whichever process has left it.
+        let is_torn = ends_within_line(file).unwrap_or(self.is_torn);
+        let whole = format!("{}{line}\n", if is_torn { "\n" } else { "" });
         let written = file.write(whole.as_bytes())?;
         self.is_torn = written < whole.len();
         // All but the end of the line is the whole object.
@@ -252,6 +326,17 @@ impl Writing {
         }
         Ok(())
     }
+}
+
+/// The line of use by somebody in an interval, and before it.
+fn of_use(line: &Use, interval: Time) -> String {
+    let mut record = Map::from_iter([
+        ("seconds".to_owned(), (line.earlier + interval).as_secs_f64().into()),
+        ("subscriber".to_owned(), line.name.clone().into()),
+        ("rule".to_owned(), line.rule.clone().into()),
+    ]);
+    record.extend(Count::all().map(|count| (count.name(), line.used.get(count).into())));
+    text("use", record)
 }
 
 /// A line with its version, kind and time.
@@ -298,10 +383,11 @@ mod tests {
     }
 
     /// Waits for all lines, even of a thread that has no processor for long.
-    fn end(records: Records, writer: &AccountWriter) {
+    fn end(records: Records, writer: AccountWriter) -> Unwritten {
         drop(records);
         writer.messages.send(ForWriter::End).unwrap();
         while writer.goes_on.recv().is_ok() {}
+        writer.thread.join().unwrap()
     }
 
     fn read(path: &Path) -> Vec<Value> {
@@ -328,7 +414,7 @@ mod tests {
         }
         counts.add(Count::Bytes(Side::Server), 20);
         records.connection(&stats, || connection("far"));
-        end(records, &writer);
+        end(records, writer);
         let lines = [read(&old), read(&path)];
         let words = lines.each_ref().map(|lines| {
             let words = |line: &Value| format!("{} {} {}", line["kind"], line["rule"], line["bytes_down"]);
@@ -353,7 +439,7 @@ mod tests {
         let accounting = accounting(&path);
         assert!(records.configure(accounting.clone(), Destination::New(open(&accounting).unwrap())));
         records.connection(&stats, || connection("web"));
-        end(records, &writer);
+        end(records, writer);
         let lines = read(&path);
         assert_eq!(lines.len(), 3, "{lines:?}");
         // The line of use is one of them; its bytes are in the next.
@@ -362,6 +448,44 @@ mod tests {
         assert_eq!(stats.unwritten.get(), 4);
         let said: Vec<String> = log.try_iter().collect();
         assert!(said.len() == 2 && said[0].contains("not written reason=") && said[1].contains("again"), "{said:?}");
+    }
+
+    #[test]
+    fn what_finds_no_room_until_the_end_is_the_next_process_s_or_the_log_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("use.jsonl");
+        let old = || {
+            let stats = Arc::new(Stats::default());
+            let (records, writer, log) = start(&accounting(Path::new("/dev/full")), &stats);
+            (0..2).for_each(|_| records.connection(&stats, || connection("web")));
+            stats.usage.of("web", Who::Table("ship".to_owned())).add(Count::Bytes(Side::Server), 1000);
+            (records, writer, log)
+        };
+        let (records, writer, _) = old();
+        let left = end(records, writer);
+        // The line of use was not written, either.
+        assert_eq!((left.lines.len(), left.lost), (1, 3));
+        // Its disk is full first, and the line of another process torn.
+        fs::write(&path, "{\"at\":17").unwrap();
+        let (new, stats) = (accounting(&path), Arc::new(Stats::default()));
+        let (records, writer, _) = start(&accounting(Path::new("/dev/full")), &stats);
+        assert!(records.keep(&left.lines[0]));
+        stats.unwritten.add(left.lost);
+        let file = open(&new).unwrap();
+        assert!(of_killed(file.as_ref()).unwrap().contains("ends within a line"));
+        assert!(records.configure(new.clone(), Destination::New(file)));
+        assert_eq!(end(records, writer), Unwritten::default());
+        let text = fs::read_to_string(&path).unwrap();
+        let (torn, whole) = text.split_once('\n').unwrap();
+        let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((torn, whole.len(), &whole[0]["lines"]), ("{\"at\":17", 2, &3.into()));
+        assert_eq!((&whole[1]["subscriber"], &whole[1]["bytes_down"]), (&"ship".into(), &1000.into()));
+        // Without another process.
+        let (records, writer, log) = old();
+        drop(records);
+        writer.finish(|left| left.lost == 0);
+        let said: Vec<String> = log.try_iter().collect();
+        assert!(said[1].starts_with("accounting ends lost=3 ") && said[2].contains("\"bytes_down\":1000"), "{said:?}");
     }
 
     #[test]
@@ -387,7 +511,7 @@ mod tests {
         reopen(&accounting, Some(&Accounting { file: None, ..accounting.clone() }), &own).unwrap_err();
         fs::create_dir(path.parent().unwrap()).unwrap();
         records.connection(&stats, || connection("far"));
-        end(records, &writer);
+        end(records, writer);
         let words = read(&path)
             .iter()
             .map(|line| format!("{} {} {}", line["kind"], line["rule"], line["lines"]))
@@ -433,7 +557,7 @@ mod tests {
         for _ in 0..20_000 {
             records.connection(&stats, || connection("web"));
         }
-        end(records, &writer);
+        end(records, writer);
         let mut all = String::new();
         let _ = reader.read_to_string(&mut all);
         let lines = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -2,6 +2,7 @@
 
 pub(crate) mod accounting;
 pub(crate) mod answers;
+pub(crate) mod checks;
 mod embedded;
 mod hold;
 pub(crate) mod listener;
@@ -10,27 +11,25 @@ mod own;
 pub(crate) mod succession;
 pub(crate) mod worker;
 
-use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, OnceLock};
 
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use self::accounting::AccountWriter;
 use self::answers::{control_socket, Answers, Control};
+use self::checks::{check_descriptors, connections, waiting};
 use self::hold::{Hold, Waited};
 use self::listener::{addresses, Listener};
 use self::locks::lock_interception;
 use self::succession::new::Inherited;
-use self::succession::Succession;
+use self::succession::{bequeath, Succession};
 use self::worker::{Configuration, Order, Worker};
 use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
@@ -43,26 +42,16 @@ use crate::host::notify::Manager;
 use crate::host::one_way::Paths;
 use crate::host::survey::survey;
 use crate::host::sys::{next_signal, return_memory, signal_descriptor};
-use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::link::{self, Division, Report};
 use crate::shared::handover::TunnelOrder;
-use crate::shared::log::{write, Log};
+use crate::shared::log::{is_torn, write, Log};
 use crate::shared::records::Records;
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
 use crate::tunnel::{self, Known, Link};
 
+pub use self::checks::read;
 pub use self::embedded::Embedded;
-
-/// Reads a configuration.
-///
-/// # Errors
-/// If it cannot be read, or is wrong.
-pub fn read(path: &Path) -> Result<Config, ServiceError> {
-    let text = fs::read_to_string(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })?;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    Ok(Config::parse(&text, &path.display().to_string(), cores)?)
-}
 
 /// Runs the service until a signal ends it.
 ///
@@ -106,11 +95,12 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
     let accounts = config.accounting.as_ref().map(accounting::open).transpose()?;
     let findings = survey(&config);
-    // Confined, it makes and connects no such socket.
+    // Confined, it may not read what it writes to, nor makes and connects such a socket as the manager's.
+    let is_torn = is_torn();
     let manager = Manager::new();
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
-    let writer = write(lines);
+    let writer = write(lines, stats.clone(), is_torn).map_err(ServiceError::system("log"))?;
     log.line(confinement.report.clone());
     for finding in findings {
         log.line(format!("host {finding}"));
@@ -118,11 +108,20 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
+    // The process that has replaced this one, at the end.
+    let newer = Arc::new(OnceLock::new());
     let (records, last_accounts) = match config.accounting.clone().zip(accounts) {
         Some((accounting, file)) => {
+            // A process that this one replaces may still write.
+            let killed = if inherited.standing().is_none() { accounting::of_killed(file.as_ref()) } else { None };
+            if let Some(said) = killed {
+                log.line(said);
+            }
             let (records, messages) = Records::new(&accounting);
             let writer = AccountWriter::start(accounting, file, (&records, messages), stats.clone(), log.clone())?;
-            (Some(records), Some(AtEnd::new(move || writer.finish())))
+            let newer = newer.clone();
+            let hand_over = move |unwritten: &_| newer.get().is_some_and(|newer| bequeath(newer, unwritten).is_ok());
+            (Some(records), Some(AtEnd::new(move || writer.finish(hand_over))))
         }
         None => (None, None),
     };
@@ -146,6 +145,7 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
     let log = service.shared.log.clone();
+    let _ = service.succession.take_newer().map(|channel| newer.set(channel));
     drop(service);
     // All users of the lines of accounting have ended, and then of the log.
     drop(last_accounts);
@@ -159,6 +159,8 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
 /// A running service.
 struct Service {
     path: PathBuf,
+    /// That of the start: reloads change less than all of it.
+    started: Arc<Config>,
     config: Arc<Config>,
     shared: Arc<Shared>,
     /// Those that the workers have, for the next process.
@@ -209,6 +211,7 @@ impl Service {
         kept: Kept,
         inherited: &mut Inherited,
     ) -> Result<Self, ServiceError> {
+        let started = config.clone();
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
@@ -231,6 +234,7 @@ impl Service {
         interception.iter_mut().for_each(Interception::own);
         Ok(Self {
             path: path.to_owned(),
+            started,
             config,
             shared,
             listeners,
@@ -307,10 +311,10 @@ impl Service {
                 }
                 is_running |= tunnel.is_running();
             }
-            let has_older = self.succession.has_older();
+            self.inherit();
             self.division.iter().for_each(|division| self.succession.share(division.joint()));
             // They need the rules.
-            is_running |= has_older && self.deadline.is_some();
+            is_running |= self.succession.has_older() && self.deadline.is_some();
             if !is_running {
                 return Ok(());
             }
@@ -464,11 +468,11 @@ impl Service {
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
     }
 
-    fn reload_and_tell(&mut self) -> Result<(), ServiceError> {
+    fn reload_and_tell(&mut self) -> Result<String, ServiceError> {
         self.kept.manager.tell("RELOADING=1");
         let done = self.reload();
         self.shared.log.line(match &done {
-            Ok(()) => "reloaded".to_owned(),
+            Ok(said) => said.clone(),
             Err(error) => format!("the old configuration stays: {error}"),
         });
         // The host may have changed too.
@@ -479,9 +483,10 @@ impl Service {
         done
     }
 
-    /// Reloads the configuration; if any of it is refused, the old one stays.
-    fn reload(&mut self) -> Result<(), ServiceError> {
+    /// Reloads the configuration, and returns what to say; if any of it is refused, the old one stays.
+    fn reload(&mut self) -> Result<String, ServiceError> {
         let mut read = read(&self.path)?;
+        let waiting = waiting(&self.started, &read).map(|waiting| format!("; {waiting}"));
         // Threads, confinement and the sockets of the service itself stay those of the start.
         read.workers = self.workers.len();
         if read.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
@@ -545,40 +550,10 @@ impl Service {
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
         self.config = config;
-        Ok(())
+        Ok(format!("reloaded{}", waiting.unwrap_or_default()))
     }
 }
 
-/// Maximum number of connections: as configured, and as descriptors allow.
-fn connections(config: &Config) -> usize {
-    let (descriptors, own) = descriptors(config);
-    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
-}
-
-/// Checks that the service has the descriptors that it needs itself: without them nobody could ask, reload or upgrade it.
-fn check_descriptors(config: &Config) -> Result<(), ServiceError> {
-    let (descriptors, own) = descriptors(config);
-    if descriptors > own {
-        return Ok(());
-    }
-    let why =
-        format!("it is {descriptors}, and the service needs more than {own}: raise it (`LimitNOFILE=` in a unit)");
-    Err(ServiceError::system("the limit of descriptors (RLIMIT_NOFILE)")(io::Error::other(why)))
-}
-
-/// Limit of descriptors, which is raised first, and how many of them are not for connections.
-fn descriptors(config: &Config) -> (usize, usize) {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If that is refused, the lower limit stays.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
-    // With few descriptors, bytes are copied instead.
-    let pipes = (config.workers * PIPE_DESCRIPTORS).min(descriptors / 4);
-    (descriptors, OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 4) + pipes)
-}
-
-/// Descriptors that are neither sockets of connections nor of workers.
-const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
 /// Time between two attempts to put rules back: the first, which doubles, and the longest, after which it is the first again.

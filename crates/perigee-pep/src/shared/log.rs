@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::fs::{self, File};
+use std::io;
 use std::iter;
 use std::sync::mpsc::{channel, sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +18,8 @@ use perigee_units::Time;
 
 use super::stats::Stats;
 use crate::host::clock::monotonic;
+use crate::host::lines::ends_within_line;
+use crate::host::threads::start_thread;
 
 /// Takes lines from any thread.
 #[derive(Clone, Debug)]
@@ -122,39 +126,63 @@ pub(crate) fn quoted(value: impl Display) -> String {
     format!("{:?}", cut(value.to_string(), LONGEST_VALUE))
 }
 
-/// Starts the thread that writes the lines on standard error; it ends after the last [`Log`].
+/// Whether the log ends within a line of another process, as far as it may be read.
+pub(crate) fn is_torn() -> bool {
+    let file = Some(STANDARD_ERROR).filter(|log| fs::metadata(log).is_ok_and(|it| it.is_file()));
+    file.and_then(|log| ends_within_line(&File::open(log).ok()?)).unwrap_or(false)
+}
+
+/// Starts the thread that writes the lines on standard error, which may end within one; it ends after the last [`Log`].
 ///
 /// A line after a pause is written at once. What follows it is gathered for [`GATHERED`]: the thread is not woken for each short
 /// connection, which a busy core would pay with switches of context.
-pub(crate) fn write(lines: Receiver<String>) -> Writer {
+///
+/// # Errors
+/// If the host refuses a thread.
+pub(crate) fn write(lines: Receiver<String>, stats: Arc<Stats>, mut is_torn: bool) -> io::Result<Writer> {
     let (running, ended) = channel();
-    std::thread::spawn(move || {
+    let run = move || {
         let _running = running;
         let mut text = String::new();
         while let Ok(first) = lines.recv() {
             text.clear();
+            text.extend(is_torn.then_some('\n'));
             for line in iter::once(first).chain(lines.try_iter().take(MOST_GATHERED)) {
                 text.push_str(&line);
                 text.push('\n');
             }
-            write_all(text.as_bytes());
+            let left_out;
+            (left_out, is_torn) = left(text.as_bytes(), write_all(text.as_bytes()), is_torn);
+            stats.unlogged.add(left_out);
             #[allow(clippy::disallowed_methods, reason = "nothing waits for this thread")]
             std::thread::sleep(GATHERED);
         }
-    });
-    Writer(ended)
+    };
+    start_thread("pep-log", run)?;
+    Ok(Writer(ended))
 }
 
-/// Writes without the lock of the standard library, which the end of the process would wait for.
-fn write_all(mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        match rustix::io::write(std::io::stderr(), bytes) {
-            Ok(written) => bytes = &bytes[written..],
+/// How many lines are missing of a text of which the first bytes were written, and whether these end within a line. If it begins with
+/// the end of a torn one, that is none of its lines.
+fn left(text: &[u8], written: usize, is_torn: bool) -> (u64, bool) {
+    let ends = text.iter().enumerate().skip(usize::from(is_torn)).filter(|(_, byte)| **byte == b'\n');
+    // All but the end of a line is the whole line.
+    let left_out = ends.filter(|(end, _)| *end > written).count() as u64;
+    (left_out, written.checked_sub(1).map_or(is_torn, |last| text[last] != b'\n'))
+}
+
+/// Writes without the lock of the standard library, which the end of the process would wait for. Returns how many bytes were taken.
+fn write_all(bytes: &[u8]) -> usize {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::write(io::stderr(), &bytes[done..]) {
+            Ok(written) => done += written,
             Err(rustix::io::Errno::INTR) => {}
-            // The reader has gone.
-            Err(_) => return,
+            // The reader has gone, or the disk is full.
+            Err(_) => break,
         }
     }
+    done
 }
 
 /// The first characters of a text.
@@ -168,6 +196,8 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
+/// The log, by its name.
+const STANDARD_ERROR: &str = "/proc/self/fd/2";
 const SECOND: Time = Time::from_secs(1);
 /// How long lines are gathered.
 const GATHERED: Duration = Duration::from_millis(10);
@@ -199,6 +229,20 @@ mod tests {
         assert!(!lines[1].contains(char::is_control), "{}", lines[1]);
         assert_eq!(lines[2].chars().count(), LONGEST + 3);
         assert_eq!(quoted("\"".repeat(300)).len(), 2 * LONGEST_VALUE + 5);
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_did_not_take_are_counted_and_a_torn_one_is_ended_once() {
+        let text = b"one\ntwo\nfour\n";
+        let cases =
+            [(0, 3, false), (1, 3, true), (3, 2, true), (4, 2, false), (6, 2, true), (12, 0, true), (13, 0, false)];
+        for (written, left_out, is_torn) in cases {
+            assert_eq!(left(text, written, false), (left_out, is_torn), "{written}");
+        }
+        let text = [b"\n", &text[..]].concat();
+        for (written, left_out, is_torn) in [(0, 3, true), (1, 3, false), (2, 3, true), (4, 2, true), (14, 0, false)] {
+            assert_eq!(left(&text, written, true), (left_out, is_torn), "{written}, after a torn line");
+        }
     }
 
     #[test]

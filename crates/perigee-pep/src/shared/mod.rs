@@ -11,7 +11,7 @@ pub(crate) mod records;
 pub(crate) mod silence;
 pub(crate) mod stats;
 pub(crate) mod tap;
-mod usage;
+pub(crate) mod usage;
 pub(crate) mod waits;
 
 use std::collections::HashMap;

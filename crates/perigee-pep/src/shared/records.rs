@@ -21,6 +21,8 @@ pub(crate) struct Records {
 pub(crate) enum ForWriter {
     /// A connection has ended.
     Connection(Map<String, Value>),
+    /// A line of use that a process which this one has replaced could not write.
+    Kept(String),
     /// Another configuration, and where its lines go.
     Configure(Accounting, Destination),
     /// No more lines of connections.
@@ -50,6 +52,11 @@ impl Records {
         {
             stats.unwritten.add(1);
         }
+    }
+
+    /// Takes over a line of use of an older process. False: too many lines wait.
+    pub(crate) fn keep(&self, line: &str) -> bool {
+        self.to_writer.try_send(ForWriter::Kept(line.to_owned())).is_ok()
     }
 
     /// Goes on with another configuration. False: too many lines wait for a disk that takes none.

@@ -100,20 +100,12 @@ fn a_full_disk_loses_no_connection_and_the_lost_lines_are_counted() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("0.0.0.0:80");
     let (config, path) = config(&world, "connections = true\n");
-    let folder = path.parent().unwrap().display();
-    // Eight blocks, in a namespace of mounts that ends with the service.
-    let mount = format!("mount -t tmpfs -o size=32k,mode=777 none {folder}");
-    let service =
-        world.start_with(&format!("exec unshare -m sh -c '{mount} && exec \"$0\" \"$@\"' \"$0\" \"$@\""), &config);
+    let service = world.start_with(&on_a_small_disk(&path), &config);
     for _ in 0..300 {
         drop(connected(&world, &listener));
     }
     service.await_line(&["accounting not written", "No space left on device"]);
-    let unwritten = || {
-        let status = world.ask("status");
-        status.lines().find_map(|line| line.strip_prefix("unwritten ")).unwrap().parse::<u64>().unwrap()
-    };
-    until(|| unwritten() > 10);
+    until(|| unwritten(&world) > 10);
     drop(connected(&world, &listener));
     // Whoever rotates the file makes room.
     let file = format!("/proc/{}/root{}", service.id(), path.display());
@@ -127,6 +119,61 @@ fn a_full_disk_loses_no_connection_and_the_lost_lines_are_counted() {
     });
     let log = service.stop();
     assert_eq!(log.iter().filter(|line| line.contains("end=complete")).count(), 302, "{log:#?}");
+}
+
+#[test]
+fn a_full_disk_during_an_upgrade_loses_no_use_and_tells_all_lost_lines() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let (config, path) = config(&world, "every = \"1 s\"\nconnections = true\n");
+    let service = world.start_with(&on_a_small_disk(&path), &config);
+    let old = service.id();
+    let file = |process: u32, name: &str| format!("/proc/{process}/root{}", path.with_file_name(name).display());
+    drop(connected(&world, &listener));
+    until(|| connections(&whole_lines(&file(old, "use.jsonl"))) == 1);
+    let filler = file(old, "filler");
+    let mut full = fs::File::create(&filler).unwrap();
+    while full.write(&[0; 4096]).is_ok() {}
+    drop(full);
+    (0..30).for_each(|_| drop(connected(&world, &listener)));
+    let (client, server) = connected(&world, &listener);
+    until(|| unwritten(&world) > 10);
+    let pep = world.folder.path().join("pep.toml");
+    let program = env!("CARGO_BIN_EXE_perigee-pep");
+    world.router.execute(&format!("nsenter -t {old} -m {program} upgrade {}", pep.display()));
+    until(|| service.id() != old);
+    (0..30).for_each(|_| drop(connected(&world, &listener)));
+    until(|| unwritten(&world) > 0);
+    // The old process ends before there is room.
+    drop((client, server));
+    service.await_line(&["stopped"]);
+    fs::remove_file(file(service.id(), "filler")).unwrap();
+    drop(connected(&world, &listener));
+    let (file, mut all) = (file(service.id(), "use.jsonl"), Vec::new());
+    until(|| {
+        all = whole_lines(&file);
+        sum(&all, "accepted") == 63
+    });
+    assert_eq!((sum(&all, "complete"), sum(&all, "bytes_up")), (63, 63 * 64));
+    let lost: u64 = all.iter().filter_map(|line| line["lines"].as_u64()).sum();
+    // Lines of use are among them, which the next ones have.
+    assert!(connections(&all) < 63 && connections(&all) + lost >= 63, "{lost} and {}", connections(&all));
+    // No line is glued to another.
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.lines().all(|line| line.matches('{').count() == 1), "{text}");
+    let log = service.stop();
+    assert!(!log.iter().any(|line| line.starts_with("accounting ends")), "{log:#?}");
+}
+
+/// A script for [`World::start_with`]: the folder of a file is a disk of eight blocks, in a namespace of mounts that ends with the service.
+fn on_a_small_disk(file: &Path) -> String {
+    let mount = format!("mount -t tmpfs -o size=32k,mode=777 none {}", file.parent().unwrap().display());
+    format!("exec unshare -m sh -c '{mount} && exec \"$0\" \"$@\"' \"$0\" \"$@\"")
+}
+
+fn unwritten(world: &World) -> u64 {
+    let status = world.ask("status");
+    status.lines().find_map(|line| line.strip_prefix("unwritten ")).unwrap().parse().unwrap()
 }
 
 /// The lines of a file but for one that is torn.
@@ -147,10 +194,13 @@ fn a_file_that_cannot_be_opened_is_an_error_before_anything_starts() {
                 [[forward]]\nlisten = \"127.0.0.1:9\"\ntarget = \"127.0.0.1:10\"\n\
                 [accounting]\nfile = \"/no/such/folder/use.jsonl\"\n";
     fs::write(&path, text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg("run").arg(&path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("pep.toml:9: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not"), "{said}");
+    for command in ["run", "check", "doctor"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg(command).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let line = "pep.toml:9: `accounting.file` \"/no/such/folder/use.jsonl\": its folder is not";
+        assert!(said.contains(line), "{command}: {said}");
+    }
 }
 
 #[test]

@@ -155,8 +155,35 @@ fn a_reload_takes_what_is_right_and_keeps_the_old_otherwise() {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    // What holds from the start of a process on waits, and is said each time.
+    let more = "workers = 3\nmetrics = \"127.0.0.1:9469\"";
+    world.config(&TRANSPARENT.replace("workers = 2", more));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded; changes with an upgrade or a restart only: `workers`, `metrics` in `[service]`"]);
+    world.config(&TRANSPARENT.replace("workers = 2", &format!("{more}\ncontrol = \"/nowhere\"")));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded; changes with a restart only: `workers`, `metrics`, `control` in `[service]`"]);
     drop((client, server, forwarded, behind));
     service.stop();
+}
+
+#[test]
+fn a_congestion_control_that_this_kernel_has_not_is_a_warning_of_check_and_a_finding_of_doctor() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pep.toml");
+    let text = "[allow]\nlocal = true\nsources = [\"127.0.0.0/8\"]\ndestinations = [\"127.0.0.0/8\"]\n\
+                [[forward]]\nlisten = \"127.0.0.1:9\"\ntarget = \"127.0.0.1:10\"\n\
+                [legs.any]\ncongestion = \"nobodys\"\n[[rules]]\nname = \"all\"\nclient = \"any\"\nserver = \"any\"\n";
+    let said = "congestion control: leg any: this kernel has no nobodys";
+    for (name, codes, said) in [("nobodys", [0, 1], Some(said)), ("reno", [0, 0], None)] {
+        fs::write(&path, text.replace("nobodys", name)).unwrap();
+        for (command, code) in ["check", "doctor"].into_iter().zip(codes) {
+            let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg(command).arg(&path).output().unwrap();
+            let all = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{command}: {all}");
+            assert_eq!(said.is_some_and(|said| all.contains(said)), all.contains("congestion"), "{command}: {all}");
+        }
+    }
 }
 
 #[test]

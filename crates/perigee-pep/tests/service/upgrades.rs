@@ -232,13 +232,21 @@ fn a_failed_upgrade_goes_back_to_the_old_process() {
     let reason = "service.metrics 127.0.0.1:9469: Address already in use";
     assert!(said(&output).contains(reason), "{output:?}");
     service.await_line(&["this process goes on", "did not take over: ", reason]);
-    // So it does with fewer descriptors than it needs to be asked, reloaded and upgraded.
+    // So it does with fewer descriptors than it needs to be asked, reloaded and upgraded, and without a thread.
     let (file, program) = (world.config(&right), env!("CARGO_BIN_EXE_perigee-pep"));
-    let mut few = Command::new("prlimit");
-    few.args(["--nofile=60", program, "upgrade"]).arg(&file);
-    let output = world.router.enter(|| few.output().unwrap());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(said(&output).contains("goes on: the limit of descriptors (RLIMIT_NOFILE): it is 60, and"), "{output:?}");
+    for (limit, reason) in [
+        ("--nofile=60", "the limit of descriptors (RLIMIT_NOFILE): it is 60, and"),
+        (
+            "--nproc=1",
+            "log: no more threads: Resource temporarily unavailable (os error 11); raise the limit of threads",
+        ),
+    ] {
+        let mut few = Command::new("prlimit");
+        few.args([limit, program, "upgrade"]).arg(&file);
+        let output = world.router.enter(|| few.output().unwrap());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(said(&output).contains(&format!("goes on: {reason}")), "{output:?}");
+    }
     // And after that.
     let (file, path) = (world.config(&right), with_nft(&world, "exit 1"));
     let output = ask_for_upgrade(&world.router, &file, &[path]);

@@ -17,18 +17,15 @@ use crate::error::ServiceError;
 use crate::host::channel::Channel;
 use crate::host::sys::detached;
 use crate::host::tools::{answer, execute};
-use crate::service::read;
+use crate::service::checks::{read, read_and_check};
 use crate::version::VERSION;
-use crate::{link, tunnel};
 
 /// Starts this program in place of the service that runs; returns what to say.
 ///
 /// # Errors
 /// If it does not run afterwards: then the older one does.
 pub(crate) fn upgrade(path: &Path) -> Result<String, ServiceError> {
-    let config = read(path)?;
-    tunnel::check(&config)?;
-    link::check(&config)?;
+    let config = read_and_check(path)?;
     // It waits for nothing more of this process.
     let (_, running) = connect(&config)?;
     check(&config, &running)?;
@@ -66,8 +63,8 @@ fn signal(main: Pid, error: &ServiceError) -> Result<String, ServiceError> {
 fn ask_to_reload(channel: &Channel) -> Result<String, ServiceError> {
     let answer = channel.send(RELOAD, None).and_then(|()| channel.receive());
     let answer = answer.map_err(ServiceError::system("reload"))?;
-    if answer.bytes == RELOADED {
-        return Ok("reloaded".to_owned());
+    if answer.text().starts_with(RELOADED) {
+        return Ok(answer.text().to_owned());
     }
     Err(ServiceError::Input(format!("the old configuration stays: {}", answer.text())))
 }

@@ -7,6 +7,9 @@
 //! | opens what is missing, is confined: `ready` | accepts no more; the clients that wait for their server, then `yours` |
 //! | its rules and threads: `runs` | `done`; leaves rules and files, and drains |
 //!
+//! At its end, the old process hands over what accounting could not write: `unwritten` with a line each, then `lost` with a number, which
+//! the new one answers with `taken`. Without that answer the log has it.
+//!
 //! Both have the same sockets, so that no connection is lost that waits in the queue of one. Until `done` the old process goes on where it
 //! was if the new one ends, or says nothing for [`PATIENCE`]. Afterwards it drains, and ends with
 //! `stop` of the new one, which outlives it: the rules are needed as long.
@@ -21,6 +24,7 @@ use std::io;
 
 use perigee_units::Time;
 
+pub(in crate::service) use self::old::bequeath;
 use crate::config::Transparent;
 use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
@@ -61,16 +65,29 @@ impl Succession {
         Self { older, ..Self::default() }
     }
 
-    /// Whether older processes still drain.
-    pub(crate) fn has_older(&mut self) -> bool {
+    /// Hears what older processes say, who may have an answer, and what they could use of the link; forgets those that have ended.
+    pub(crate) fn hear_older(&mut self, mut hear: impl FnMut(&Message) -> Option<&'static [u8]>) {
         self.older.retain_mut(|(older, claim)| loop {
             match older.arrived() {
-                Ok(Some(message)) => *claim = Claim::parse(message.text()).unwrap_or(*claim),
+                Ok(Some(message)) => match Claim::parse(message.text()) {
+                    Some(new) => *claim = new,
+                    // An error means that it waits no longer.
+                    None => drop(hear(&message).map(|answer| older.send(answer, None))),
+                },
                 Ok(None) => return true,
                 Err(_) => return false,
             }
         });
+    }
+
+    /// Whether older processes still drain.
+    pub(crate) fn has_older(&self) -> bool {
         !self.older.is_empty()
+    }
+
+    /// The process that has replaced this one, if it still runs.
+    pub(crate) fn take_newer(&mut self) -> Option<Channel> {
+        self.newer.take()
     }
 
     /// Has older processes end sooner; a second time at once.
@@ -195,15 +212,19 @@ const RUNNING: &str = "running";
 /// Requests of a new process, the first with its version after a space.
 const OFFER: &str = "offer";
 const RELOAD: &[u8] = b"reload";
-/// Answers to them.
+/// Answers to them, the second with what else is to be said.
 const ALL: &[u8] = b"all";
-const RELOADED: &[u8] = b"reloaded";
+const RELOADED: &str = "reloaded";
 /// Steps of both.
 const READY: &[u8] = b"ready";
 const YOURS: &[u8] = b"yours";
 const RUNS: &[u8] = b"runs";
 const DONE: &[u8] = b"done";
 const STOP: &[u8] = b"stop";
+/// What accounting has not written, each with more after a space, and the answer.
+const UNWRITTEN: &str = "unwritten";
+const LOST: &str = "lost";
+const TAKEN: &[u8] = b"taken";
 /// Names of descriptors in messages.
 const LISTENER: &str = "listener";
 const CONTROL: &str = "control";

@@ -8,14 +8,15 @@ use perigee_units::Time;
 use rustix::event::Timespec;
 
 use super::{
-    expect, numbers, reason, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, METRICS, NEW_PROCESS, OFFER,
-    OLDER, PATIENCE, READY, RELOAD, RELOADED, RUNS, SUCCESSORS, WAITS, YOURS,
+    expect, numbers, reason, Standing, ALL, CONTROL, DEVICE, DONE, LISTENER, LOCK, LOG, LOST, METRICS, NEW_PROCESS,
+    OFFER, OLDER, PATIENCE, READY, RELOAD, RUNS, SUCCESSORS, TAKEN, UNWRITTEN, WAITS, YOURS,
 };
 use crate::event_loop::Command;
 use crate::host::at_end::rest_if_ending;
 use crate::host::channel::{Channel, Message};
 use crate::host::clock::monotonic;
 use crate::host::intercept::{routes, Interception};
+use crate::service::accounting::Unwritten;
 use crate::service::answers::Answers;
 use crate::service::hold::{self, Waited};
 use crate::service::worker::Order;
@@ -51,12 +52,30 @@ impl Service {
             _ if standing.is_ending => "the service is being stopped".to_owned(),
             Some((OFFER, version)) => return self.hand_over(channel, answers, version),
             None if asked.bytes == RELOAD => match self.reload_and_tell() {
-                Ok(()) => String::from_utf8_lossy(RELOADED).into_owned(),
+                Ok(said) => said,
                 Err(error) => error.to_string(),
             },
             _ => "it asks for what this version does not know".to_owned(),
         };
         let _ = channel.send(answer.as_bytes(), None);
+    }
+
+    /// Takes over what older processes have not written of accounting; the log has it where this one has no accounts, or they wait.
+    pub(in crate::service) fn inherit(&mut self) {
+        let Self { succession, shared, .. } = self;
+        succession.hear_older(|message| match message.text().split_once(' ')? {
+            (UNWRITTEN, line) => {
+                if !shared.records.as_ref().is_some_and(|records| records.keep(line)) {
+                    shared.log.line(line.to_owned());
+                }
+                None
+            }
+            (LOST, lines) => {
+                shared.stats.unwritten.add(lines.parse().unwrap_or(0));
+                Some(TAKEN)
+            }
+            _ => None,
+        });
     }
 
     fn hand_over(&mut self, channel: Channel, answers: &mut Answers, version: &str) {
@@ -179,6 +198,23 @@ impl Service {
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
         let within = within.as_nanos() / 1_000_000_000;
         self.shared.log.line(format!("replaced {words} draining connections={open} seconds={within}"));
+    }
+}
+
+/// Hands over to the newer process what accounting has not written.
+///
+/// # Errors
+/// If it has not taken all of it, as a version does that knows nothing of it.
+pub(in crate::service) fn bequeath(newer: &Channel, unwritten: &Unwritten) -> io::Result<()> {
+    for line in &unwritten.lines {
+        newer.send(format!("{UNWRITTEN} {line}").as_bytes(), None)?;
+    }
+    newer.send(format!("{LOST} {}", unwritten.lost).as_bytes(), None)?;
+    loop {
+        // It may tell this one to stop, too.
+        if newer.receive()?.bytes == TAKEN {
+            return Ok(());
+        }
     }
 }
 
