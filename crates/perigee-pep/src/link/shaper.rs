@@ -90,6 +90,14 @@ impl Shaper {
         self.flows.push(Flow::new(tap, subscriber, now));
     }
 
+    /// Takes the connections of the division before, with their limits.
+    pub(super) fn adopt(&mut self, old: Self) {
+        for mut flow in old.flows {
+            flow.subscriber = self.subscribers.of(flow.tap.crossing.client);
+            self.flows.push(flow);
+        }
+    }
+
     /// Ends with all limits.
     pub(super) fn let_go(self) {
         self.flows.into_iter().for_each(Flow::let_go);
