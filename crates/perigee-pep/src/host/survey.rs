@@ -12,11 +12,12 @@ use crate::config::{Config, Rule, Transparent};
 
 /// Returns what this host lacks of a configuration, and what of it is an obstacle to interception and to the shared link.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
-    let of_interception = config.transparent.iter().flat_map(|transparent| of_interception(config, transparent));
-    congestion::unknown(config).into_iter().chain(of_interception).chain(of_link(config)).collect()
+    let unknown = congestion::unknown(config).into_iter();
+    let of_interception = config.transparent.iter().flat_map(|transparent| obstacles(config, transparent));
+    unknown.chain(of_interception).chain(of_link(config)).collect()
 }
 
-fn of_interception(config: &Config, transparent: &Transparent) -> Vec<Finding> {
+fn obstacles(config: &Config, transparent: &Transparent) -> Vec<Finding> {
     let ports = Port::all(transparent);
     let lacking = lacking(config, transparent, &ports);
     let transparent = &bridge::at_ip(transparent, &ports);

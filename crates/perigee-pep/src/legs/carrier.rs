@@ -13,7 +13,9 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags};
 
 use super::reader::{Untried, PIECE};
+use crate::host::sys::limit_unsent;
 use crate::relay::{Carrier, Side};
+use crate::shared::tap::{FIRST_PIECE, WHOLE};
 
 /// Memory of a worker for bytes that were read but not written yet.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct Sockets {
     stores: [Store; 2],
     /// Whether the direction from each side is bulk.
     is_bulk: [bool; 2],
+    /// Bytes that are written at a time of the direction from each side, each time as a segment of the kernel's own; or [`WHOLE`].
+    pieces: [usize; 2],
     /// The reader of the direction from each side, until it has shown that it reads.
     untried: [Option<Untried>; 2],
 }
@@ -147,7 +151,7 @@ impl Memory {
 impl Sockets {
     pub(crate) fn new(client: OwnedFd, server: OwnedFd) -> Self {
         let (stores, untried) = (Default::default(), [Some(Untried::default()); 2]);
-        Self { ends: Arc::new([client, server]), stores, is_bulk: [false; 2], untried }
+        Self { ends: Arc::new([client, server]), stores, is_bulk: [false; 2], pieces: [WHOLE; 2], untried }
     }
 
     pub(crate) fn of(&self, side: Side) -> BorrowedFd<'_> {
@@ -164,9 +168,16 @@ impl Sockets {
         Arc::downgrade(&self.ends)
     }
 
-    /// Leaves the unsent bytes of a side to the thread that divides the link.
+    /// Leaves the unsent bytes of a side to the thread that divides the link; until its first look they are few.
     pub(crate) fn put_on_link(&mut self, side: Side) {
+        // Without the bound more would be written, no worse.
+        let _ = limit_unsent(self.of(side), 2 * FIRST_PIECE as u32 + 1);
         self.untried[side.opposite() as usize] = Some(Untried::on_link());
+    }
+
+    /// Bounds what is written at a time to a side.
+    pub(crate) fn write_at_a_time(&mut self, to: Side, bytes: usize) {
+        self.pieces[to.opposite() as usize] = bytes;
     }
 
     /// Gives back the memory that a connection holds.
@@ -229,6 +240,7 @@ impl Carrier for SocketCarrier<'_> {
         let room = self.memory.room();
         if self.memory.may_splice
             && self.sockets.is_bulk[from as usize]
+            && self.sockets.pieces[from as usize] == WHOLE
             && room >= BUFFER
             && let Some(pipe) = self.memory.pipe()
         {
@@ -241,16 +253,17 @@ impl Carrier for SocketCarrier<'_> {
         let [source, to] = [from, from.opposite()].map(|side| self.sockets.ends[side as usize].as_fd());
         let untried = &mut self.sockets.untried[from as usize];
         let store = &mut self.sockets.stores[from as usize];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let piece = self.sockets.pieces[from as usize];
+        let end = if piece == WHOLE { SendFlags::empty() } else { SendFlags::EOR };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | end;
+        let of = |bytes: &[u8]| rustix::net::send(to, &bytes[..bytes.len().min(piece)], flags);
         let sent = match store {
             Store::Empty => return Ok(0),
-            Store::Buffer(buffer, first, last) => {
-                rustix::net::send(to, &buffer[*first..*last], flags).inspect(|sent| *first += sent)
-            }
-            Store::Rest(rest, first) => rustix::net::send(to, &rest[*first..], flags).inspect(|sent| *first += sent),
+            Store::Buffer(buffer, first, last) => of(&buffer[*first..*last]).inspect(|sent| *first += sent),
+            Store::Rest(rest, first) => of(&rest[*first..]).inspect(|sent| *first += sent),
             Store::Pipe(pipe, held, _) => {
                 let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-                splice(&pipe.read, None, to, None, *held, flags).inspect(|sent| *held -= sent)
+                splice(&pipe.read, None, to, None, piece.min(*held), flags).inspect(|sent| *held -= sent)
             }
         };
         if sent == Err(Errno::AGAIN) {
@@ -415,6 +428,27 @@ mod tests {
         memory.allow(1 << 20, true);
         assert!(carry(data, &mut memory) <= PIPE && !memory.pipes.is_empty());
         assert_eq!(carry(b"small".to_vec(), &mut memory), 0);
+    }
+
+    #[test]
+    fn a_bound_holds_for_each_write_and_what_is_bulk_is_copied_then() {
+        let ((mut client, near), (far, mut server)) = (pair(), pair());
+        client.write_all(&[7; 8000]).unwrap();
+        let mut sockets = Sockets::new(near.into(), far.into());
+        sockets.is_bulk[Side::Client as usize] = true;
+        sockets.write_at_a_time(Side::Server, 3000);
+        let mut memory = Memory::new(1 << 20, true);
+        let mut carrier = SocketCarrier { sockets: &mut sockets, memory: &mut memory };
+        let mut written = Vec::new();
+        while written.iter().sum::<usize>() < 8000 {
+            while carrier.held(Side::Client) == 0 {
+                let _ = carrier.receive(Side::Client, usize::MAX);
+            }
+            written.push(carrier.send(Side::Client).unwrap());
+        }
+        assert!(written.iter().all(|bytes| *bytes <= 3000), "{written:?}");
+        assert!(memory.pipes.is_empty());
+        server.read_exact(&mut [0; 8000]).unwrap();
     }
 
     #[test]

@@ -99,6 +99,9 @@ impl SplitConnection {
         match self.phase {
             Phase::Connecting => self.await_server(now),
             Phase::Open => {
+                if let Some(tap) = &self.tap {
+                    self.sockets.write_at_a_time(tap.crossing.leg, tap.piece());
+                }
                 let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
                 let progress = self.relay.advance(&mut carrier, budget);
                 let held = [carrier.held(Side::Client), carrier.held(Side::Server)];

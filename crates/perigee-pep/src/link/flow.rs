@@ -8,7 +8,7 @@ use perigee_share::{Connection, Policy, Segment, Sender};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::host::sys::{limit_rate, limit_unsent, limit_window, tcp_info};
-use crate::shared::tap::{Tap, TapState};
+use crate::shared::tap::{Tap, TapState, FIRST_PIECE, WHOLE};
 
 /// An active connection.
 #[derive(Debug)]
@@ -124,18 +124,57 @@ impl Flow {
     pub(super) fn send_at(&mut self, share: Rate, link: Rate) -> io::Result<()> {
         let before = self.state.limits[0];
         let pace = self.state.transfers[0].pace(share, self.demands[0], link, self.segments[0], before.is_some());
-        let Some(pace) = pace else { return Ok(()) };
-        let rate = if self.round_trip < SHORT_PATH { pace.max(SLOWEST_OF_SHORT) } else { pace };
+        let Some(rate) = pace else {
+            return match self.state.piece {
+                Some(_) => Ok(()),
+                // Much would be written before there is a limit, and go out in bursts.
+                None if self.round_trip < SHORT_PATH => self.bound(link.as_bps() / 8, link, false),
+                None => self.free(),
+            };
+        };
         if before.is_some_and(|before| before.abs_diff(rate) <= before / STEP) {
             return Ok(());
         }
         self.state.limits[0] = Some(rate);
-        let own = self.tap.crossing.unsent.unwrap_or(u64::MAX);
-        let unsent = (before.is_none()).then(|| link.bytes_in(UNSENT).as_u64().max(LEAST_UNSENT).min(own));
-        self.with_socket(|socket| {
-            limit_rate(socket, rate)?;
-            unsent.map_or(Ok(()), |bytes| limit_unsent(socket, bytes.min(1 << 30) as u32))
-        })
+        self.bound(rate, link, before.is_none())?;
+        self.with_socket(|socket| limit_rate(socket, rate))
+    }
+
+    /// Bounds what it writes at a time at a rate, bytes per second, and what waits unsent.
+    fn bound(&mut self, rate: u64, link: Rate, is_first: bool) -> io::Result<()> {
+        let piece = self.piece(rate);
+        if self.state.piece.replace(piece) == Some(piece) && !is_first {
+            return Ok(());
+        }
+        self.tap.write_at_a_time(piece);
+        let unsent = match piece {
+            WHOLE => link.bytes_in(UNSENT).as_u64().max(LEAST_UNSENT),
+            // Its worker is told that there is room when half of this is left.
+            piece => 2 * piece as u64 + 1,
+        };
+        let unsent = unsent.min(self.tap.crossing.unsent.unwrap_or(u64::MAX)).min(1 << 30);
+        self.with_socket(|socket| limit_unsent(socket, unsent as u32))
+    }
+
+    /// Takes these bounds away.
+    fn free(&mut self) -> io::Result<()> {
+        self.state.piece = Some(WHOLE);
+        self.tap.write_at_a_time(WHOLE);
+        // Zero is the host's.
+        let own = self.tap.crossing.unsent.unwrap_or(0);
+        self.with_socket(|socket| limit_unsent(socket, own as u32))
+    }
+
+    /// Bytes that are written at a time at a rate, bytes per second. On a path so short that the kernel sends 64 KiB at once however slow
+    /// the rate is (`tcp_tso_rtt_log`, ip-sysctl), they are what it sends at once.
+    fn piece(&self, rate: u64) -> usize {
+        let least = (LEAST_SEGMENTS * self.segments[0].payload).min(FIRST_PIECE as u64);
+        let bytes = (rate * PIECE.as_millis() / 1000).max(least);
+        if self.round_trip < SHORT_PATH && bytes < BURST {
+            bytes as usize
+        } else {
+            WHOLE
+        }
     }
 
     /// Limits what it is sent by the window that it offers, which a round trip later is the sender's rate.
@@ -161,19 +200,17 @@ impl Flow {
     /// Takes the limit of a direction away.
     pub(super) fn release(&mut self, way: usize) {
         self.state.transfers[way].is_held = false;
-        if self.state.limits[way].take().is_none() {
-            return;
+        let had_limit = self.state.limits[way].take().is_some();
+        // Each fails for a socket that has ended.
+        if had_limit {
+            let _ = self.with_socket(|socket| match way {
+                0 => limit_rate(socket, u64::MAX),
+                _ => limit_window(socket, NO_WINDOW as u32),
+            });
         }
-        // Zero is the host's.
-        let own = self.tap.crossing.unsent.unwrap_or(0);
-        // It fails for a socket that has ended.
-        let _ = self.with_socket(|socket| {
-            if way == 1 {
-                return limit_window(socket, NO_WINDOW as u32);
-            }
-            limit_rate(socket, u64::MAX)?;
-            limit_unsent(socket, own as u32)
-        });
+        if way == 0 && (had_limit || self.state.piece != Some(WHOLE)) {
+            let _ = self.free();
+        }
     }
 
     /// Lets it rest without limits.
@@ -209,10 +246,10 @@ const FIRST: Time = Time::from_millis(20);
 const QUIET: Time = Time::from_millis(200);
 /// Part of a limit below which it is not changed.
 const STEP: u64 = 64;
-/// The least rate of a path so short that the kernel sends 64 KiB at once however slow the rate is (`tcp_tso_rtt_log`,
-/// ip-sysctl): they would stop it for seconds.
-const SLOWEST_OF_SHORT: u64 = 128_000;
+/// Round trip below which the kernel's bursts grow, up to this size; and time that what is written there at a time is sent in.
 const SHORT_PATH: Time = Time::from_millis(4);
+const BURST: u64 = 64 << 10;
+const PIECE: Time = Time::from_millis(20);
 /// Unsent bytes in a socket with a limit: what the link sends in this time, but enough to fill a segment of the kernel's.
 const UNSENT: Time = Time::from_millis(50);
 const LEAST_UNSENT: u64 = 64 << 10;

@@ -159,16 +159,19 @@ impl Dividing {
             self.work = old;
             return;
         }
-        let old = old.map(|work| {
-            work.shaper.let_go();
-            (work.link, work.source)
-        });
         self.report.clear();
         self.joint.put(Claim::default(), Vec::new());
-        let Some(link) = &config.link else { return };
-        match Work::open(config, link, old) {
-            Ok(work) => self.work = Some(work),
-            Err(error) => self.shared.log.line(format!("link not shared reason={}", quoted(error.to_string()))),
+        let (before, shaper) = old.map(|work| ((work.link, work.source), work.shaper)).unzip();
+        let was_at = before.as_ref().map(|(link, _): &(Arc<SatelliteLink>, Source)| link.leg.clone());
+        let opened = config.link.as_ref().map(|link| Work::open(config, link, before));
+        if let Some(Err(error)) = &opened {
+            self.shared.log.line(format!("link not shared reason={}", quoted(error.to_string())));
+        }
+        self.work = opened.and_then(Result::ok);
+        match (&mut self.work, shaper) {
+            // Without its limit, one that waits for its turn would send all that it has.
+            (Some(work), Some(shaper)) if was_at.as_ref() == Some(&work.link.leg) => work.shaper.adopt(shaper),
+            (_, shaper) => shaper.into_iter().for_each(Shaper::let_go),
         }
     }
 }

@@ -98,7 +98,7 @@ fn execute(words: &[String], within: Time) -> io::Result<String> {
     let mut why = output.map_or_else(|error| error.to_string(), |_| status.to_string());
     let said = child.stderr.as_mut().map(last_line).unwrap_or_default();
     if !said.is_empty() {
-        why += &format!(", it says `{said}`");
+        why = format!("{why}, it says `{said}`");
     }
     if let Some(NOT_EXECUTED | NOT_FOUND) = status.code() {
         why += "; the service lets it execute nothing but the interpreter of its first line: name that itself there, not `env`";

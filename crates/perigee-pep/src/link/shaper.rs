@@ -90,6 +90,14 @@ impl Shaper {
         self.flows.push(Flow::new(tap, subscriber, now));
     }
 
+    /// Takes the connections of the division before, with their limits.
+    pub(super) fn adopt(&mut self, old: Self) {
+        for mut flow in old.flows {
+            flow.subscriber = self.subscribers.of(flow.tap.crossing.client);
+            self.flows.push(flow);
+        }
+    }
+
     /// Ends with all limits.
     pub(super) fn let_go(self) {
         self.flows.into_iter().for_each(Flow::let_go);
@@ -239,7 +247,7 @@ mod tests {
     use crate::host::clock::monotonic;
     use crate::host::sys::tcp_info;
     use crate::relay::Side;
-    use crate::shared::tap::Crossing;
+    use crate::shared::tap::{Crossing, WHOLE};
     use std::io::Write as _;
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::os::fd::OwnedFd;
@@ -267,9 +275,10 @@ mod tests {
         near.write_all(&[7; 16_000]).unwrap();
         shaper.add(tap.clone(), monotonic());
         shaper.divide(known, &alone, monotonic());
-        assert_eq!(most(), 128_000);
+        // Less than the kernel sends at once on so short a path.
+        assert!(most() < 125_000 && (1..10_000).contains(&tap.piece()), "{} {}", most(), tap.piece());
         shaper.divide(Rates::default(), &alone, monotonic());
-        assert_eq!(most(), u64::MAX);
+        assert_eq!((most(), tap.piece()), (u64::MAX, WHOLE));
         // It fills both buffers.
         let began = monotonic();
         while shaper.flows[0].connection(0).demand > Rate::ZERO {

@@ -8,7 +8,9 @@ use crate::config::{Rates, SatelliteLink};
 
 /// The last answer of the modem with rates, and why the last question has brought none.
 #[derive(Debug)]
-pub(super) struct Told(Mutex<(Option<(Rates, Time)>, Option<String>)>);
+pub(super) struct Told(Mutex<Last>);
+
+type Last = (Option<(Rates, Time)>, Option<String>);
 
 /// The rates, and how old they are; or why they are not known.
 pub(super) type Known = Result<(Rates, Time), String>;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -18,6 +18,8 @@ pub(crate) struct Tap {
     pub(crate) sockets: Weak<[OwnedFd; 2]>,
     pub(crate) crossing: Crossing,
     is_active: AtomicBool,
+    /// Bytes that are written at a time, [`WHOLE`] without a bound.
+    piece: AtomicUsize,
     to_link: Sender<ForLink>,
     /// The state of a connection that is not active.
     pub(crate) state: Mutex<Option<TapState>>,
@@ -46,6 +48,8 @@ pub(crate) struct TapState {
     pub(crate) transfers: [Transfer; 2],
     /// Limits that its socket has: rate, bytes per second, and window, bytes.
     pub(crate) limits: [Option<u64>; 2],
+    /// What it has of [`Tap::piece`], which sets the bound of its unsent bytes; `None` before the first look.
+    pub(crate) piece: Option<usize>,
 }
 
 /// Messages for the link's thread.
@@ -63,7 +67,14 @@ pub(crate) enum ForLink {
 
 impl Tap {
     pub(crate) fn new(sockets: Weak<[OwnedFd; 2]>, crossing: Crossing, to_link: Sender<ForLink>) -> Self {
-        Self { sockets, crossing, is_active: AtomicBool::new(false), to_link, state: Mutex::new(None) }
+        Self {
+            sockets,
+            crossing,
+            is_active: AtomicBool::new(false),
+            piece: AtomicUsize::new(FIRST_PIECE),
+            to_link,
+            state: Mutex::new(None),
+        }
     }
 
     /// Says that bytes have passed.
@@ -74,8 +85,23 @@ impl Tap {
         }
     }
 
+    /// Bytes that its worker writes at a time onto the link.
+    pub(crate) fn piece(&self) -> usize {
+        self.piece.load(Ordering::Relaxed)
+    }
+
+    /// Changes [`Tap::piece`].
+    pub(crate) fn write_at_a_time(&self, bytes: usize) {
+        self.piece.store(bytes, Ordering::Relaxed);
+    }
+
     /// Lets the next byte make it active again.
     pub(crate) fn rest(&self) {
         self.is_active.store(false, Ordering::Release);
     }
 }
+
+/// What is written at a time before the first look: two segments on most paths, and far less than of the loopback device.
+pub(crate) const FIRST_PIECE: usize = 4 << 10;
+/// No bound of what is written at a time.
+pub(crate) const WHOLE: usize = usize::MAX;

@@ -137,6 +137,21 @@ fn subscribers_share_what_the_service_sends_and_a_new_rate_is_followed() {
 }
 
 #[test]
+fn a_slow_rate_holds_on_a_path_shorter_than_the_kernel_s_bursts() {
+    let Some(world) = World::new() else { return };
+    let service = world.start(&config(&world, "send = \"2 Mbit/s\""));
+    let downloads = Downloads::new(&world, &["10.1.0.2"; 10]);
+    thread::sleep(Duration::from_secs(4));
+    let rates = downloads.rates(Duration::from_secs(4));
+    let sum: f64 = rates.iter().sum();
+    println!("{rates:.3?} Mbit/s, in sum {sum:.3}");
+    assert!((1.75..1.93).contains(&sum), "{rates:?}");
+    // A burst of 64 KiB would be 0.13 Mbit/s.
+    assert!(rates.iter().all(|rate| (0.16..0.22).contains(rate)), "{rates:?}");
+    service.stop_at_once();
+}
+
+#[test]
 fn a_rate_that_the_modem_has_not_said_for_long_holds_nothing_back() {
     let Some(world) = World::new() else { return };
     let program = world.folder.path().join("modem");

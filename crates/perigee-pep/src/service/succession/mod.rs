@@ -65,12 +65,12 @@ impl Succession {
         Self { older, ..Self::default() }
     }
 
-    /// Hears what older processes say, who may have an answer, and forgets those that have ended.
+    /// Hears what older processes say, who may have an answer, and what they could use of the link; forgets those that have ended.
     pub(crate) fn hear_older(&mut self, mut hear: impl FnMut(&Message) -> Option<&'static [u8]>) {
         self.older.retain_mut(|(older, claim)| loop {
             match older.arrived() {
                 Ok(Some(message)) => match Claim::parse(message.text()) {
-                    Some(said) => *claim = said,
+                    Some(new) => *claim = new,
                     // An error means that it waits no longer.
                     None => drop(hear(&message).map(|answer| older.send(answer, None))),
                 },
