@@ -38,7 +38,7 @@ pub(crate) struct AccountWriter {
     log: Log,
 }
 
-/// What a process could not write until its end.
+/// Lines that a process could not write until its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unwritten {
     /// Lines of use.
@@ -139,7 +139,7 @@ pub(crate) fn open(accounting: &Accounting) -> Result<Option<File>, ServiceError
     })
 }
 
-/// What the end of the file says of who wrote to it before this service started.
+/// Says of who wrote to the file before this service started that it left a torn line.
 pub(crate) fn of_killed(file: Option<&File>) -> Option<String> {
     let is_torn = file.and_then(ends_within_line)?;
     let said = "accounting: the file ends within a line: who wrote there was killed, or ended on a full disk, and wrote no more";

@@ -1,4 +1,4 @@
-//! What is checked before a service starts: its configuration, and the descriptors that it needs.
+//! Checks before a service starts, or its configuration changes: of the configuration, and of the descriptors that it needs.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ pub(crate) fn read_and_check(path: &Path) -> Result<Config, ServiceError> {
     Ok(config)
 }
 
-/// What of a new configuration this process cannot do, in words; it was started with `started`.
+/// Names the keys of a new configuration that a process goes on without which was started with `started`; `None`: there are none.
 pub(super) fn waiting(started: &Config, new: &Config) -> Option<String> {
     let of_control = started.control != new.control;
     let changed = [

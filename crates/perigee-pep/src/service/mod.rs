@@ -159,7 +159,7 @@ fn serve(path: &Path, config: Config, inherited: &mut Inherited) -> Result<(), S
 /// A running service.
 struct Service {
     path: PathBuf,
-    /// That of the start: reloads change less than all of it.
+    /// The configuration of the start: reloads change less than all of it.
     started: Arc<Config>,
     config: Arc<Config>,
     shared: Arc<Shared>,

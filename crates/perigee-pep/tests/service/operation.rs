@@ -155,7 +155,7 @@ fn a_reload_takes_what_is_right_and_keeps_the_old_otherwise() {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // What holds from the start of a process on waits, and is said each time.
+    // Keys that hold from the start of a process on wait, and are named each time.
     let more = "workers = 3\nmetrics = \"127.0.0.1:9469\"";
     world.config(&TRANSPARENT.replace("workers = 2", more));
     service.signal(Signal::HUP);

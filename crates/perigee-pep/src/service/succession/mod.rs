@@ -218,7 +218,7 @@ const YOURS: &[u8] = b"yours";
 const RUNS: &[u8] = b"runs";
 const DONE: &[u8] = b"done";
 const STOP: &[u8] = b"stop";
-/// What accounting has not written, each with more after a space, and the answer.
+/// Lines that accounting has not written, each with more after a space, and the answer.
 const UNWRITTEN: &str = "unwritten";
 const LOST: &str = "lost";
 const TAKEN: &[u8] = b"taken";
