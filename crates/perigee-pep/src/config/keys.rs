@@ -388,7 +388,12 @@ pub(super) static LIMITS: Section = Section {
 pub(super) static SERVICE: Section = Section {
     name: "service",
     keys: &[
-        key("workers", Kind::Integer { min: 1, max: 256 }, "", "Threads; changes with an upgrade or a restart. Not given: as many as there are processors."),
+        key(
+            "workers",
+            Kind::Integer { min: 1, max: 256 },
+            "",
+            "Threads; changes with an upgrade or a restart. Not given: as many as there are processors.",
+        ),
         key(
             "control",
             PATH,
