@@ -267,7 +267,7 @@ pub(super) static LINK: Section = Section {
             "Instead: a program that prints two rates, `20 Mbit/s, 2 Mbit/s` or bit/s as numbers, one that is sent, \
              or JSON. It is confined as the service is: it executes nothing but the interpreter of its first line.",
         ),
-        key("modem", URL, "", "Instead: an address that answers a GET of HTTP/1.1 likewise; text without Content-Length ends with its line."),
+        key("modem", URL, "", "Instead: an address that answers GET of HTTP/1.1 likewise; text without Content-Length ends with its line."),
         key("send_key", Kind::Text, "", "Where an answer of JSON has the rate: `\"link.uplink_bps\"`."),
         key("receive_key", Kind::Text, "", "As `send_key`, for what is received."),
         key(

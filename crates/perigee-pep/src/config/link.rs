@@ -43,7 +43,7 @@ impl SatelliteLink {
     /// Rates that one may have: slower links are hardly one page's, faster ones do not exist.
     pub(crate) const RATES: RangeInclusive<Rate> = Rate::from_bps(64_000)..=Rate::from_bps(400_000_000_000);
 
-    /// What the service may use of a rate, with what of it others use, bit/s.
+    /// Returns the part of a rate that the service may use, beside what others use of it, bit/s.
     pub(crate) fn usable(&self, rate: Rate, others: u64) -> Rate {
         let scaled = |share: f64| (rate.as_bps() as f64 * share) as u64;
         Rate::from_bps(scaled(self.share).saturating_sub(others.min(scaled(self.bypass))))

@@ -66,7 +66,7 @@ pub(super) fn of_link(config: &Config) -> Option<Finding> {
     let link = config.link.as_ref()?;
     let name = &link.interface;
     if let Err(error) = Counters::open().and_then(|counters| counters.of(name)) {
-        let fix = "what passes the service by has no share of the link until it comes; `ip link` lists what `interface` in `[link]` can name";
+        let fix = "what passes by has no share of the link until it comes; `ip link` lists what `interface` in `[link]` can name";
         return Some(Finding::new("link", format!("{name}: {error}"), fix.to_owned()));
     }
     let transparent = config.transparent.as_ref()?;
@@ -82,7 +82,7 @@ fn leads_to_clients(name: &str, places: &[Place]) -> Option<Finding> {
     let way =
         places.iter().map(|place| &*place.to_servers.device).find(|device| !device.is_empty() && *device != name)?;
     let fix = format!(
-        "the link leads to servers, which are at {way}: name that as `interface` in `[link]`, or what passes the service by has no share of it"
+        "the link leads to servers, which are at {way}: name that as `interface` in `[link]`, or what passes by has no share of it"
     );
     Some(Finding::new("link", format!("clients arrive at {name}"), fix))
 }
@@ -371,7 +371,7 @@ mod tests {
         };
         assert!(link("no0")
             .unwrap()
-            .starts_with("link: no0: No such device (os error 19); what passes the service by"));
+            .starts_with("link: no0: No such device (os error 19); what passes by"));
         assert_eq!(link("lo"), None);
         let servers_at = |device: &str| {
             let to_servers = Way { device: device.to_owned(), router: None };

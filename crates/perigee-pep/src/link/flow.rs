@@ -149,7 +149,7 @@ impl Flow {
         self.tap.write_at_a_time(piece);
         let unsent = match piece {
             WHOLE => link.bytes_in(UNSENT).as_u64().max(LEAST_UNSENT),
-            // Its worker is told that there is room when half of this is left.
+            // Its worker hears of room when half of this is left.
             piece => 2 * piece as u64 + 1,
         };
         let unsent = unsent.min(self.tap.crossing.unsent.unwrap_or(u64::MAX)).min(1 << 30);

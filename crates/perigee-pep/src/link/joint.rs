@@ -1,6 +1,6 @@
 //! One link and several processes of the service: after an upgrade the older ones still send, and the newest divides the link between all.
 //!
-//! Each look at the other processes an older one says what it could use ([`Claim`]), and is told its part. Parts follow from the
+//! Each look at the other processes an older one says what it could use ([`Claim`]), and learns its part. Parts follow from the
 //! weights of the subscribers with something to send, as within one process.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use perigee_units::{Bytes, Rate, Time};
 /// Rates of both directions: what is sent, and what is received. A direction without one is not limited.
 pub(crate) type Parts = [Option<Rate>; 2];
 
-/// What a process could use of the link, of both directions.
+/// A process's demand on the link, of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// Sum of the weights of subscribers with something to send.
@@ -30,7 +30,7 @@ pub(super) enum Role {
     Alone,
     /// The newest, with the claims of those that it has replaced.
     First(Vec<Claim>),
-    /// A replaced one, with the parts that it was told last, and when.
+    /// A replaced one, with the parts that it heard last, and when.
     Replaced(Option<(Parts, Time)>),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Joint(Mutex<State>);
 struct State {
     role: Role,
     own: Claim,
-    /// Of the older processes, in their order.
+    /// One for each older process, in their order.
     parts: Vec<Parts>,
 }
 
@@ -74,7 +74,7 @@ impl Joint {
         self.state().role.clone()
     }
 
-    /// What the division has found.
+    /// Keeps the findings of the division.
     pub(super) fn put(&self, own: Claim, parts: Vec<Parts>) {
         let mut state = self.state();
         (state.own, state.parts) = (own, parts);

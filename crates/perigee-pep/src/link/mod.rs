@@ -74,7 +74,7 @@ impl Division {
         Ok(Some(Self { to_link, joint, thread: Some(thread) }))
     }
 
-    /// What it shares with the divisions of other processes.
+    /// Its part beside the divisions of other processes.
     pub(crate) fn joint(&self) -> &Joint {
         &self.joint
     }

@@ -48,7 +48,7 @@ pub(crate) struct TapState {
     pub(crate) transfers: [Transfer; 2],
     /// Limits that its socket has: rate, bytes per second, and window, bytes.
     pub(crate) limits: [Option<u64>; 2],
-    /// What it has of [`Tap::piece`], which sets the bound of its unsent bytes; `None` before the first look.
+    /// Its copy of [`Tap::piece`], which sets the bound of its unsent bytes; `None` before the first look.
     pub(crate) piece: Option<usize>,
 }
 
@@ -101,7 +101,7 @@ impl Tap {
     }
 }
 
-/// What is written at a time before the first look: two segments on most paths, and far less than of the loopback device.
+/// Bytes written at a time before the first look: two segments on most paths, and far less than of the loopback device.
 pub(crate) const FIRST_PIECE: usize = 4 << 10;
 /// No bound of what is written at a time.
 pub(crate) const WHOLE: usize = usize::MAX;
