@@ -369,9 +369,7 @@ mod tests {
             let link = format!("[link]\nleg = \"sky\"\ninterface = \"{name}\"\nsend = \"2 Mbit/s\"\n");
             of_link(&config("[\"192.0.2.0/24\"]", &format!("{text}{link}"))).map(|finding| finding.to_string())
         };
-        assert!(link("no0")
-            .unwrap()
-            .starts_with("link: no0: No such device (os error 19); what passes by"));
+        assert!(link("no0").unwrap().starts_with("link: no0: No such device (os error 19); what passes by"));
         assert_eq!(link("lo"), None);
         let servers_at = |device: &str| {
             let to_servers = Way { device: device.to_owned(), router: None };

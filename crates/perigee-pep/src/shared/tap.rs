@@ -104,4 +104,4 @@ impl Tap {
 /// Bytes written at a time before the first look: two segments on most paths, and far less than of the loopback device.
 pub(crate) const FIRST_PIECE: usize = 4 << 10;
 /// No bound of what is written at a time.
-pub(crate) const WHOLE: usize = usize::MAX;
+pub(crate) const WHOLE: usize = u32::MAX as usize;
